@@ -1,0 +1,39 @@
+"""What follows a failed attempt: a decision, which somebody else applies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ddqueue.domain.failures import POLICIES, Failure, Scope
+from ddqueue.domain.states import JobState
+
+BACKOFF_BASE_S = 10.0
+BACKOFF_LIMIT_S = 600.0
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The job's next state; when queued again, not before `delay_s`; `counts` = the attempt used up a try;
+    `quarantine` = the host takes no more work until it is released."""
+
+    state: JobState
+    delay_s: float = 0.0
+    counts: bool = True
+    quarantine: bool = False
+
+
+def after_failure(failure: Failure, tries_used: int) -> Decision:
+    """Decide what follows `failure` for a job that has used `tries_used` tries, this one included.
+
+    Back-off doubles from BACKOFF_BASE_S with each try used, up to BACKOFF_LIMIT_S.
+    """
+    policy = POLICIES[failure]
+    if policy.scope is Scope.PERSON:
+        return Decision(JobState.CANCELLED)
+    if policy.scope is Scope.HOST:
+        return Decision(JobState.QUEUED, counts=False, quarantine=True)
+    if policy.scope is Scope.TRANSIENT and tries_used < policy.tries:
+        return Decision(JobState.QUEUED, delay_s=min(BACKOFF_BASE_S * 2 ** (tries_used - 1), BACKOFF_LIMIT_S))
+    if failure in (Failure.UNSUPPORTED, Failure.UNSUPPORTED_ARCH):
+        return Decision(JobState.UNSUPPORTED)
+    return Decision(JobState.FAILED)

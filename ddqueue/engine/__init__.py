@@ -1,0 +1,1 @@
+"""SGLang under control: its command line, start, readiness, configuration and end."""

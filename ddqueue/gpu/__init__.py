@@ -1,0 +1,1 @@
+"""A host's GPUs: who owns them, what they hold, and proof that they are free."""

@@ -1,0 +1,1 @@
+"""Real Postgres and Valkey from wheels, for a machine without either."""

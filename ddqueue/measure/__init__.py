@@ -1,0 +1,1 @@
+"""The load client, in a process of its own."""

@@ -1,0 +1,251 @@
+"""The protocols that the services need; each is implemented in a room of its own, and faked only behind a suite that
+the real one passes too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ddqueue.domain.configuration import Cell, Parallelism
+from ddqueue.domain.failures import Failure
+from ddqueue.domain.inventory import EngineProfile, Host, Model
+from ddqueue.domain.measurement import Measurement, PointRun
+from ddqueue.domain.queueing import Claim, Lease, NextJob, PhaseRecord, Runner
+from ddqueue.domain.retry import Decision
+from ddqueue.domain.states import AttemptOutcome
+from ddqueue.domain.sweep import JobSpec, Point, Sweep
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A stored sweep: its id, revision (1 for a new name) and number of jobs."""
+
+    sweep_id: int
+    name: str
+    revision: int
+    jobs: int
+
+
+class SweepStore(Protocol):
+    """Where sweeps are kept. Every method raises NotReachable when the database does not answer."""
+
+    def add(self, sweep: Sweep, jobs: Sequence[JobSpec], hosts: Sequence[Host], priority: int = 0) -> Submitted:
+        """Store the sweep, its cells and its jobs in one transaction, and wake the dispatcher on commit."""
+        ...
+
+
+class AttemptStore(Protocol):
+    """The fenced side of the queue, used by the attempt that owns a host.
+
+    Every write after `claim` carries the fence; a stale one writes nothing and raises StaleFence.
+    """
+
+    def requeue_dead(self, host: str, why: str) -> list[int]:
+        """Requeue every running job of `host`; only whoever holds the host's lock may call it. Returns job ids."""
+        ...
+
+    def claim(self, host: str, job_id: int, runner: Runner, lease_ttl_s: float) -> Claim | None:
+        """Take the job if it may run now; None when it is not queued, paused, cancelled, or the host may not work."""
+        ...
+
+    def heartbeat(self, claim: Claim, lease_ttl_s: float) -> Lease:
+        """Prolong the lease. Never raises StaleFence: LOST says it."""
+        ...
+
+    def record_phase(self, claim: Claim, phase: PhaseRecord) -> None: ...
+
+    def record_provenance(self, claim: Claim, values: Mapping[str, Any]) -> None: ...
+
+    def record_configuration(
+        self, claim: Claim, requested: Mapping[str, Any], effective: Mapping[str, Any], difference: Mapping[str, Any]
+    ) -> None: ...
+
+    def record_measurement(self, claim: Claim, measurement: Measurement) -> None: ...
+
+    def finish(
+        self,
+        claim: Claim,
+        outcome: AttemptOutcome,
+        decision: Decision,
+        failure: Failure | None = None,
+        evidence: str | None = None,
+    ) -> None:
+        """End the attempt and move the job, in one transaction; quarantines the host when the decision says so."""
+        ...
+
+    def quarantine(self, host: str, failure: Failure, evidence: str) -> None:
+        """The host takes no work until released; for a fault found before any job was claimed."""
+        ...
+
+
+class DispatchStore(Protocol):
+    """What the dispatcher asks. One leader at a time, by a lock that ends with its connection."""
+
+    def lead(self) -> AbstractContextManager[None]:
+        """Blocks until this process is the leader."""
+        ...
+
+    def next_jobs(self, wake_again_after_s: float) -> list[NextJob]:
+        """At most one job for each idle host that has not been woken within `wake_again_after_s`; marks them woken.
+
+        A host whose running job has let its lease expire counts as idle: waking it starts recovery there.
+        """
+        ...
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when something changed, or after `timeout_s`."""
+        ...
+
+
+class Wakeups(Protocol):
+    """The broker side of the dispatcher."""
+
+    def wake(self, job: NextJob) -> None:
+        """Replace whatever waits in the host's queue by one wake-up. Raises NotReachable."""
+        ...
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """One GPU at one moment. `uuid` names it for ever; `index` is the PCI order."""
+
+    index: int
+    uuid: str
+    name: str
+    memory_total_mib: int
+    memory_used_mib: int
+    utilization_percent: int
+    pids: tuple[int, ...]
+
+
+class GpuInspector(Protocol):
+    """Reads GPUs; never changes a setting. Raises AttemptFailure(GPU_LOST) when they cannot be read."""
+
+    def read(self) -> list[GpuReading]: ...
+
+
+class HostLock(Protocol):
+    """The kernel's lock on a host's GPUs; inherited by the server, so that an orphan keeps it."""
+
+    @property
+    def fd(self) -> int: ...
+
+    @property
+    def path(self) -> str: ...
+
+    def note_server(self, pid: int) -> None:
+        """Record the server's session leader beside the lock, for whoever recovers."""
+        ...
+
+
+class Ownership(Protocol):
+    """Who may use a host's GPUs."""
+
+    def own(self, host: str) -> AbstractContextManager[HostLock | None]:
+        """Take the lock, ending a dead runner's left-overs first; None when a live runner holds it."""
+        ...
+
+    def strays(self, host: str) -> list[int]:
+        """Processes that carry the host's tag or hold its lock file open, other than the caller."""
+        ...
+
+    def end_strays(self, host: str) -> list[int]:
+        """Kill those until none is left; only for the lock's holder. Returns the pids met."""
+        ...
+
+
+@dataclass(frozen=True)
+class LaunchRequest:
+    """Everything needed to start one server."""
+
+    host: Host
+    model: Model
+    profile: EngineProfile
+    cell: Cell
+    parallelism: Parallelism
+    tag: str
+    log_path: str
+    lock_fd: int
+    lock_path: str
+    random_seed: int
+
+
+@dataclass(frozen=True)
+class ConfigurationCheck:
+    """What was asked, what the server says it runs, and where they differ (setting -> [asked, effective])."""
+
+    requested: Mapping[str, Any]
+    effective: Mapping[str, Any]
+    difference: Mapping[str, Any]
+
+
+class RunningServer(Protocol):
+    """One SGLang this attempt started."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def argv(self) -> Sequence[str]: ...
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables the profile and the cell set, not the inherited ones."""
+        ...
+
+    def wait_ready(self, progress: Callable[[str, str], None], should_stop: Callable[[], None]) -> list[PhaseRecord]:
+        """Return the server's own phases once it is provably ours and has generated; else raise AttemptFailure."""
+        ...
+
+    def confirm(self) -> ConfigurationCheck:
+        """Ask the server what it runs."""
+        ...
+
+    def check_alive(self) -> None:
+        """Raise AttemptFailure, diagnosed from exit code and log, if the process has ended."""
+        ...
+
+    def explain(self, error: str) -> Failure | None:
+        """The class the log gives for trouble under load, if any."""
+        ...
+
+    def flush_cache(self) -> None: ...
+
+    def stop(self) -> None:
+        """End the server and its whole session; returns when every process is gone. Safe to call again."""
+        ...
+
+
+class Engine(Protocol):
+    """Starts servers."""
+
+    def launch(self, request: LaunchRequest) -> RunningServer:
+        """Raises AttemptFailure(BAD_ARGS or UNSUPPORTED) when the profile lacks a setting the cell needs."""
+        ...
+
+
+class LoadClient(Protocol):
+    """Generates load in a process of its own."""
+
+    def run(
+        self, url: str, point: Point, repeat: int, salt: str, should_stop: Callable[[], None], warm_up: bool = False
+    ) -> PointRun:
+        """One closed-loop run of `point`. Requests that fail are recorded, never retried."""
+        ...
+
+
+class Progress(Protocol):
+    """Tells whoever watches; never fails and never blocks the job."""
+
+    def tell(self, phase: str, text: str) -> None: ...
+
+
+class Results(Protocol):
+    """The reading side."""
+
+    def rows(self, sweep: str) -> Iterator[Mapping[str, Any]]: ...

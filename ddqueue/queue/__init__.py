@@ -1,0 +1,1 @@
+"""The broker: the Celery application, wake-ups, and events for Flower."""

@@ -1,0 +1,1 @@
+"""Tables and pages made of stored results."""

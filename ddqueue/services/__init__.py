@@ -1,0 +1,1 @@
+"""What ddqueue does, one use case a file; everything it touches comes through the ports."""

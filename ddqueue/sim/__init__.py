@@ -1,0 +1,1 @@
+"""A simulated SGLang server on simulated GPUs; everything it yields is labelled so."""

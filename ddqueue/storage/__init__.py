@@ -1,0 +1,1 @@
+"""Postgres: tables, fenced SQL in named files, views."""
