@@ -1,0 +1,95 @@
+"""Naming processes for good: a pid is used again, a pid with its start time is not. Linux only."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def start_ticks(pid: int) -> int | None:
+    """The process's start in clock ticks since boot; None when there is no such process."""
+    fields = _stat(pid)
+    return None if fields is None else int(fields[19])
+
+
+def is_alive(pid: int, ticks: int) -> bool:
+    """Whether exactly this process still runs; a zombie does not."""
+    fields = _stat(pid)
+    return fields is not None and int(fields[19]) == ticks and fields[0] not in "ZX"
+
+
+def command_line(pid: int) -> str:
+    """The process's argv as one line of at most 200 characters; empty when it cannot be read."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            return file.read(4096).replace(b"\0", b" ").decode("utf-8", "replace").strip()[:200]
+    except OSError:
+        return ""
+
+
+def become_subreaper() -> None:
+    """Re-parent orphaned descendants to this process, so that it can end and reap them."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(number: signal.Signals = signal.SIGTERM) -> None:
+    """Deliver `number` to this process when the thread that started it ends."""
+    _prctl(_PR_SET_PDEATHSIG, int(number))
+
+
+def reap_children() -> None:
+    """Collect every child that has ended, without waiting."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass
+
+
+def carriers(variable: str, value: str) -> list[int]:
+    """Processes, other than the caller, that were started with `variable`=`value` in their environment.
+
+    Other users' processes, whose environment cannot be read, are left out.
+    """
+    mine = os.getpid()
+    mark = f"{variable}={value}".encode()
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != mine and _carries(name, mark)]
+
+
+def openers(path: str) -> list[int]:
+    """Processes, other than the caller, that have `path` open, as far as this user can see."""
+    mine = os.getpid()
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != mine and _opened(name, path)]
+
+
+def _carries(pid: str, mark: bytes) -> bool:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return mark in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def _opened(pid: str, path: str) -> bool:
+    try:
+        return any(os.readlink(f"/proc/{pid}/fd/{fd}") == path for fd in os.listdir(f"/proc/{pid}/fd"))
+    except OSError:
+        return False
+
+
+def _stat(pid: int) -> list[str] | None:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()
+    except (OSError, IndexError):
+        return None
+
+
+def _prctl(option: int, argument: int) -> None:
+    if ctypes.CDLL(None, use_errno=True).prctl(option, argument, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))

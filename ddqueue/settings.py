@@ -1,0 +1,124 @@
+"""The only reader of the environment: where things are, and how patient ddqueue is."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from ddqueue.errors import NotReachable, UsageError
+
+DATABASE = "DDQUEUE_DATABASE_URL"
+REDIS = "DDQUEUE_REDIS_URL"
+HOME = "DDQUEUE_HOME"
+INVENTORY = "DDQUEUE_INVENTORY"
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long ddqueue waits, in seconds."""
+
+    lease_ttl_s: float = 15.0
+    """A running job whose attempt has not been heard of for so long is looked after by its host's next attempt."""
+    wake_again_after_s: float = 5.0
+    """A host that was woken and did not claim is woken again."""
+    attempt_limit_s: float = 6 * 3600.0
+    """The longest an attempt may take in all."""
+    database_away_s: float = 900.0
+    """How long an attempt keeps trying to store what it has measured."""
+    gpu_idle_wait_s: float = 60.0
+    """How long the GPUs may take to come back to idle, before a start and after a stop."""
+
+
+def home() -> Path:
+    """ddqueue's folder of state: DDQUEUE_HOME, else /var/lib/ddqueue as root, else the user's data folder."""
+    named = os.environ.get(HOME)
+    if named:
+        return Path(named).expanduser().absolute()
+    if os.geteuid() == 0:
+        return Path("/var/lib/ddqueue")
+    data = os.environ.get("XDG_DATA_HOME")
+    return (Path(data) if data else Path.home() / ".local" / "share") / "ddqueue"
+
+
+def locks_folder() -> Path:
+    """Where the kernel locks of this machine's hosts lie."""
+    return home() / "locks"
+
+
+def logs_folder() -> Path:
+    """Where the servers' logs lie, a folder a host."""
+    return home() / "logs"
+
+
+def simulated_gpus_folder(host: str) -> Path:
+    """Where the memory of a simulated host's GPUs is kept."""
+    return home() / "sim" / host
+
+
+def caches_folder(host: str) -> Path:
+    """Where compile caches that outlast an attempt lie."""
+    return home() / "caches" / host
+
+
+def database_url() -> str:
+    """The database: DDQUEUE_DATABASE_URL, else the embedded one that `ddqueue up` runs.
+
+    Raises:
+        NotReachable: neither is there.
+    """
+    return _url(DATABASE, "database_url", "database")
+
+
+def redis_url() -> str:
+    """The broker: DDQUEUE_REDIS_URL, else the embedded one that `ddqueue up` runs.
+
+    Raises:
+        NotReachable: neither is there.
+    """
+    return _url(REDIS, "redis_url", "broker")
+
+
+def inventory_path(explicit: Path | None = None) -> Path:
+    """The inventory: `explicit`, else DDQUEUE_INVENTORY, else ./inventory.yaml, else the one in ddqueue's folder.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if explicit is not None:
+        return explicit
+    named = os.environ.get(INVENTORY)
+    if named:
+        return Path(named).expanduser()
+    for candidate in (Path("inventory.yaml"), home() / "inventory.yaml"):
+        if candidate.is_file():
+            return candidate
+    raise UsageError(
+        "no inventory: write one with `ddqueue init`, or name it with --inventory FILE or DDQUEUE_INVENTORY"
+    )
+
+
+def _url(variable: str, attribute: str, what: str) -> str:
+    named = os.environ.get(variable) or _from_file(variable)
+    if named:
+        return named
+    from ddqueue.local.servers import running
+
+    servers = running(home())
+    if servers is None:
+        raise NotReachable(f"no {what}: run `ddqueue up` for an embedded one, or set {variable}")
+    return str(getattr(servers, attribute))
+
+
+def _from_file(variable: str) -> str | None:
+    """`VARIABLE_FILE` names a file that only its owner can read, so that no secret lies in the environment."""
+    name = os.environ.get(f"{variable}_FILE")
+    if not name:
+        return None
+    path = Path(name).expanduser()
+    try:
+        if path.stat().st_mode & 0o077:
+            raise UsageError(f"{variable}_FILE: others can read {path}; run: chmod 600 {path}")
+        return path.read_text().strip() or None
+    except OSError as error:
+        raise UsageError(f"{variable}_FILE: cannot read {path}: {error.strerror}") from error
