@@ -1,0 +1,79 @@
+"""`ddqueue plan FILE`: what a sweep would do, without doing it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from ddqueue import bootstrap
+from ddqueue.cli.output import duration, print_json, print_table
+from ddqueue.domain.planning import Plan, PlannedJob
+from ddqueue.files.sweep_file import read_sweep
+from ddqueue.services.plan import plan as work_out
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--inventory", type=click.Path(path_type=Path), help="The inventory file; else as DDQUEUE_INVENTORY says."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def plan(file: Path, inventory: Path | None, as_json: bool) -> None:
+    """Show what the sweep in FILE would do: cells, restarts, points, expected time.
+
+    Needs no database and changes nothing.
+    """
+    known = bootstrap.inventory(inventory)
+    worked_out = work_out(read_sweep(file, known), known)
+    if as_json:
+        print_json(worked_out.to_json())
+        return
+    _print_cells(worked_out)
+    _print_hosts(worked_out)
+    _print_foot(worked_out)
+
+
+def _print_cells(plan: Plan) -> None:
+    """One row a cell, one column a host and parallelism, with the expected time of that job."""
+    columns = list(dict.fromkeys((job.host, job.parallelism) for host in plan.hosts for job in host.jobs))
+    by_cell: dict[str, dict[tuple[str, str], PlannedJob]] = {}
+    for host in plan.hosts:
+        for job in host.jobs:
+            by_cell.setdefault(job.cell, {})[job.host, job.parallelism] = job
+    rows = []
+    for number, (cell, jobs) in enumerate(by_cell.items(), start=1):
+        first = next(iter(jobs.values()))
+        label = first.label + (" (out of distribution)" if first.out_of_distribution else "")
+        rows.append([number, cell, label, *(_time(jobs[column]) for column in columns)])
+    kind = " (simulated)" if plan.simulated else ""
+    folded = f"; {plan.folded} duplicates folded" if plan.folded else ""
+    title = f"{plan.sweep}: {plan.model} on {plan.engine}{kind}, {len(rows)} cells, {plan.jobs} jobs{folded}"
+    print_table(title, ["#", "hash", "cell", *(f"{host} {label}" for host, label in columns)], rows)
+    click.echo(f"\nOn every server: {', '.join(plan.points)}\n")
+
+
+def _print_hosts(plan: Plan) -> None:
+    heads = ["host", "server restarts", "points per server", "expected", "at most"]
+    rows = [
+        [host.host, host.restarts, host.points_per_server, duration(host.expected_s), duration(host.longest_s)]
+        for host in plan.hosts
+    ]
+    print_table("Hosts work side by side, each through its jobs one by one", heads, rows)
+
+
+def _print_foot(plan: Plan) -> None:
+    assumed = plan.assumptions
+    click.echo(
+        f"\nDone in about {duration(plan.expected_s)} with the fewest repeats, "
+        f"{duration(plan.longest_s)} with the most."
+        "\nAssumed, not measured: "
+        f"start {assumed.start_up_s:g} s, stop {assumed.stop_s:g} s, prefill {assumed.prefill_tok_s:g} tok/s a server, "
+        f"decode {assumed.decode_tok_s:g} tok/s a request, one warm-up a point."
+    )
+    for warning in plan.warnings:
+        click.echo(click.style("warning: ", fg="yellow") + warning.text)
+
+
+def _time(job: PlannedJob) -> str:
+    return duration(job.expected_s) + (" (as before)" if job.measured else "")

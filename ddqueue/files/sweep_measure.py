@@ -1,0 +1,109 @@
+"""Reads what a sweep measures: `measure: {points, repeats, coding}`."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+
+from ddqueue.domain.inventory import Model
+from ddqueue.domain.sweep import Coding, Measure, Point, Repeats
+from ddqueue.files.typed import Field, Section
+from ddqueue.files.yaml12 import ScalarNode
+
+MAX_POINTS = 256
+MAX_REPEATS = 100
+_LARGEST = {"concurrency": 4096, "context": 10_000_000, "output": 1_000_000}
+_POINTS_REMEDY = "Write a list: [{concurrency: 1, context: [60, 1024], output: 256}]."
+_WITHIN_REMEDY = "Write a share of the mean, such as 3% or 0.03."
+
+
+def read_measure(root: Section, model: Model | None) -> Measure:
+    """The `measure:` of a sweep; without points where a problem was noted."""
+    field = root.need("measure", f"Write `measure:` and under it `points:`. {_POINTS_REMEDY}")
+    section = field.mapping("Write points, and if you like repeats and coding.") if field else None
+    if section is None:
+        return Measure(points=())
+    section.allow(("points", "repeats", "coding"))
+    repeats, coding = section.get("repeats"), section.get("coding")
+    return Measure(
+        points=_points(section.need("points", _POINTS_REMEDY), model),
+        repeats=_repeats(repeats) if repeats else Repeats(),
+        coding=None if coding is None or coding.is_none else _coding(coding),
+    )
+
+
+def _points(field: Field | None, model: Model | None) -> tuple[Point, ...]:
+    points: dict[Point, None] = {}
+    for item in (field.sequence(_POINTS_REMEDY) if field else None) or ():
+        section = item.mapping(_POINTS_REMEDY)
+        if section is None:
+            continue
+        section.allow(tuple(_LARGEST))
+        axes = [_axis(section, name) for name in _LARGEST]
+        count = math.prod(len(axis) for axis in axes)
+        if count + len(points) > MAX_POINTS:
+            item.refuse(f"more than {MAX_POINTS} points on every server", "Take values out.")
+            continue
+        for concurrency, context, output in itertools.product(*axes):
+            _check_length(item, context + output, model)
+            points[Point(concurrency, context, output)] = None
+    return tuple(points)
+
+
+def _axis(section: Section, name: str) -> list[int]:
+    remedy = f"Write {name}: a whole number, or a list of them."
+    field = section.need(name, remedy)
+    values = [item.whole(1, _LARGEST[name]) for item in field.one_or_many(remedy)] if field else []
+    return [value for value in values if value is not None]
+
+
+def _check_length(item: Field, tokens: int, model: Model | None) -> None:
+    if model is not None and model.context_length is not None and tokens > model.context_length:
+        problem = f"context and output are {tokens} tokens and {model.name} holds {model.context_length}"
+        item.refuse(problem, "Take the longest ones out.")
+
+
+def _repeats(field: Field) -> Repeats:
+    section = field.mapping("Write {min: 3, max: 10, within: 3%}.")
+    if section is None:
+        return Repeats()
+    section.allow(("min", "max", "within"))
+    least, most, within = section.get("min"), section.get("max"), section.get("within")
+    minimum = least.whole(1, MAX_REPEATS) if least else None
+    maximum = most.whole(1, MAX_REPEATS) if most else None
+    if minimum is not None and maximum is not None and minimum > maximum:
+        field.refuse(f"min {minimum} is more than max {maximum}", "Write min no larger than max.")
+    default = Repeats()
+    minimum = minimum or min(default.minimum, maximum or default.minimum)
+    return Repeats(
+        minimum=minimum,
+        maximum=maximum or max(default.maximum, minimum),
+        within=(_share(within) if within else None) or default.within,
+    )
+
+
+def _share(field: Field) -> float | None:
+    node = field.node
+    value = node.value if isinstance(node, ScalarNode) else None
+    if isinstance(value, str) and (match := re.fullmatch(r"([0-9]{1,3}(?:\.[0-9]{1,9})?) ?%", value)):
+        value = float(match.group(1)) / 100
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        field.refuse(f"{field.said} is not a share", _WITHIN_REMEDY)
+        return None
+    if not 0 < value < 1:
+        remedy = f"Write {node.text}%." if isinstance(node, ScalarNode) and 1 <= value < 100 else _WITHIN_REMEDY
+        field.refuse(f"{field.said} is no share between 0 and 1", remedy)
+        return None
+    return float(value)
+
+
+def _coding(field: Field) -> Coding | None:
+    section = field.mapping("Write {suite: core5, concurrency: [1, 32]}.")
+    if section is None:
+        return None
+    section.allow(("suite", "concurrency"))
+    suite = section.need("suite", "Name the suite: core5.")
+    name = suite.name() if suite else None
+    concurrency = (1,) if section.get("concurrency") is None else tuple(dict.fromkeys(_axis(section, "concurrency")))
+    return None if name is None else Coding(name, concurrency)
