@@ -3,7 +3,7 @@ the real one passes too."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -126,6 +126,18 @@ class GpuInspector(Protocol):
     def read(self) -> list[GpuReading]: ...
 
 
+class CleanRoom(Protocol):
+    """Proof that a host's GPUs are free."""
+
+    def prove_clean(self, should_stop: Callable[[], None]) -> list[GpuReading]:
+        """Return the readings once every GPU is idle; raise AttemptFailure(GPU_BUSY, GPU_LOST or SHM_FULL) else."""
+        ...
+
+    def prove_released(self) -> list[GpuReading]:
+        """Return once every GPU is back at idle; raise AttemptFailure(GPU_NOT_RELEASED) past the deadline."""
+        ...
+
+
 class HostLock(Protocol):
     """The kernel's lock on a host's GPUs; inherited by the server, so that an orphan keeps it."""
 
@@ -144,11 +156,14 @@ class Ownership(Protocol):
     """Who may use a host's GPUs."""
 
     def own(self, host: str) -> AbstractContextManager[HostLock | None]:
-        """Take the lock, ending a dead runner's left-overs first; None when a live runner holds it."""
+        """Take the lock, ending a dead runner's left-overs first; None when a live runner holds it.
+
+        Raises AttemptFailure(GPU_BUSY) when a process we did not start keeps it.
+        """
         ...
 
     def strays(self, host: str) -> list[int]:
-        """Processes that carry the host's tag or hold its lock file open, other than the caller."""
+        """Processes that carry the mark of the host's lock, other than the caller."""
         ...
 
     def end_strays(self, host: str) -> list[int]:
@@ -243,9 +258,3 @@ class Progress(Protocol):
     """Tells whoever watches; never fails and never blocks the job."""
 
     def tell(self, phase: str, text: str) -> None: ...
-
-
-class Results(Protocol):
-    """The reading side."""
-
-    def rows(self, sweep: str) -> Iterator[Mapping[str, Any]]: ...

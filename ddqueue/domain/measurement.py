@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
@@ -31,7 +32,8 @@ class RequestRecord:
     """One request as the load client saw it; seconds count from the window's start.
 
     `arrivals` holds (seconds, output tokens so far) for each chunk that brought tokens. Speculation fields are null
-    when the server reports none. `error` is the exception's type and text, or the server's own error.
+    when the server reports none. `error` is the exception's type and text, or the server's own error. `not_finite`
+    names the server's fields that held NaN or infinity; their values here are null.
     """
 
     index: int
@@ -47,17 +49,24 @@ class RequestRecord:
     finish_reason: str | None = None
     tag: str | None = None
     error: str | None = None
+    not_finite: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class PointRun:
-    """All requests of one repeat, and the window that holds them."""
+    """All requests of one repeat, and the window that holds them.
+
+    `client` says how the load client itself fared, so that a client that was the limit can be told from a slow server:
+    `loop_lag_max_ms`, `run_queue_s` (ready, but without a CPU), `in_flight_mean` (requests), `cpu_s`, `peak_rss_mib`,
+    `chunks`, `prompts` (their source).
+    """
 
     point: Point
     repeat: int
     started_at: datetime
     wall_s: float
     requests: tuple[RequestRecord, ...]
+    client: Mapping[str, float | str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,159 @@
+"""What the events of one streamed answer say: tokens so far, speculation, the server's tag, errors.
+
+Understands SGLang's `POST /generate` stream, and the `usage` of OpenAI-like streams. Field names differ between builds;
+each is looked for under every name it has been seen with.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ddqueue.domain.measurement import RequestRecord
+from ddqueue.measure.errors import NUL_SHOWN, ClosedEarly, MalformedAnswer, ServerError, described
+
+DONE = b"[DONE]"
+_TOKENS_KEY = b'"completion_tokens":'
+_ERROR = b'{"error"'
+_DIGITS = b"0123456789"
+
+CORRECT_DRAFTS_KEYS = ("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
+HISTOGRAM_KEYS = ("spec_correct_drafts_histogram", "spec_accept_histogram")
+
+
+class AnswerReader:
+    """Takes payloads in order, each with the time its bytes were read; `record` sums them up.
+
+    Token counts are cumulative. Only the last payload that reports any is parsed as a whole: a payload holds all text
+    so far, so that parsing each would cost time quadratic in the answer's length.
+    """
+
+    def __init__(self) -> None:
+        self.arrivals: list[tuple[float, int]] = []
+        self.chunks = 0
+        self.done = False
+        self.error: Exception | None = None
+        self._tokens: int | None = None
+        self._last = b""
+        self._not_finite: set[str] = set()
+
+    def take(self, read_at: float, payload: bytes) -> None:
+        """Note one payload. Nothing after an error counts; the first error stays."""
+        if payload == DONE:
+            self.done = True
+            return
+        if self.done or self.error is not None:
+            return
+        self.chunks += 1
+        tokens = _tokens_in(payload)
+        if tokens is None:
+            tokens = self._parse(payload)
+        if tokens is None:
+            return
+        self._last = payload
+        if tokens > (self._tokens or 0):
+            # What one read brought arrived together, however many events it held.
+            if self.arrivals and self.arrivals[-1][0] == read_at:
+                self.arrivals.pop()
+            self.arrivals.append((read_at, tokens))
+        self._tokens = tokens
+
+    def ended(self) -> None:
+        """The answer is over: without `[DONE]` it was cut off."""
+        if not self.done and self.error is None:
+            self.error = ClosedEarly(f"the answer ended after {self.chunks} events without [DONE]")
+
+    def record(
+        self, index: int, started: float, finished: float, origin: float, error: BaseException | None
+    ) -> RequestRecord:
+        """Everything known of the request. Times become seconds since `origin`; `error` is what the connection met,
+        and what the server itself reported goes before it."""
+        try:
+            event = json.loads(self._last) if self._last else {}
+        except ValueError as fault:
+            self.error = self.error or MalformedAnswer(f"the last event is not JSON: {fault}")
+            event = {}
+        meta = _mapping(event.get("meta_info")) or _mapping(event.get("usage"))
+        reason = meta.get("finish_reason")
+        if isinstance(reason, Mapping) and reason.get("type") == "abort" and self.error is None:
+            self.error = ServerError(f"aborted: {reason.get('message') or reason}")
+        histogram = self._histogram(meta)
+        correct = self._count(meta, *CORRECT_DRAFTS_KEYS)
+        if correct is None and histogram is not None:
+            correct = sum(accepted * verifies for accepted, verifies in enumerate(histogram))
+        final = self.error or error
+        return RequestRecord(
+            index=index,
+            started_s=started - origin,
+            finished_s=finished - origin,
+            prompt_tokens=self._count(meta, "prompt_tokens"),
+            output_tokens=self._tokens,
+            cached_tokens=self._count(meta, "cached_tokens"),
+            arrivals=tuple((read_at - origin, tokens) for read_at, tokens in self.arrivals),
+            verifies=self._count(meta, "spec_verify_ct"),
+            correct_drafts=correct,
+            draft_histogram=histogram,
+            finish_reason=_text(reason.get("type") if isinstance(reason, Mapping) else reason),
+            tag=_text(meta.get("weight_version")),
+            error=None if final is None else described(final),
+            not_finite=tuple(sorted(self._not_finite)),
+        )
+
+    def _parse(self, payload: bytes) -> int | None:
+        """The slow way, for payloads without a plain count: errors, counts that are no integers, text alone."""
+        try:
+            event = json.loads(payload)
+        except ValueError as error:
+            self.error = MalformedAnswer(f"event {self.chunks} is not JSON: {error}")
+            return None
+        if not isinstance(event, Mapping):
+            self.error = MalformedAnswer(f"event {self.chunks} is not an object: {payload[:80]!r}")
+            return None
+        if event.get("error") is not None:
+            detail = event["error"]
+            message = detail.get("message") if isinstance(detail, Mapping) else None
+            self.error = ServerError(str(message or detail))
+            return None
+        meta = _mapping(event.get("meta_info")) or _mapping(event.get("usage"))
+        return self._count(meta, "completion_tokens")
+
+    def _count(self, meta: Mapping[str, Any], *keys: str) -> int | None:
+        for key in keys:
+            value = meta.get(key)
+            if isinstance(value, float) and not math.isfinite(value):
+                self._not_finite.add(key)
+            elif isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value):
+                return int(value)
+        return None
+
+    def _histogram(self, meta: Mapping[str, Any]) -> tuple[int, ...] | None:
+        for key in HISTOGRAM_KEYS:
+            value = meta.get(key)
+            if isinstance(value, list) and value and all(type(entry) is int for entry in value):
+                return tuple(value)
+        return None
+
+
+def _tokens_in(payload: bytes) -> int | None:
+    """The count in a payload that is plainly an object with one, else None.
+
+    The key cannot be part of generated text: there, its quotation marks would be escaped.
+    """
+    at = payload.rfind(_TOKENS_KEY)
+    if at < 0 or payload[:1] != b"{" or payload[-1:] != b"}" or payload.startswith(_ERROR):
+        return None
+    start = end = at + len(_TOKENS_KEY)
+    while payload[end] in _DIGITS:
+        end += 1
+    # A comma or the object's end: 3.5, 1e3, null and NaN take the slow way.
+    return int(payload[start:end]) if end > start and payload[end] in b",}" else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value).replace("\0", NUL_SHOWN)

@@ -1,0 +1,80 @@
+"""The load client's process: `python -m ddqueue.measure.client`.
+
+Reads run requests from standard input, one JSON line each (messages.RunRequest), and answers each with one line on
+standard output (messages.RunResult). Ends at the end of its input, or when its parent is gone. Trouble goes to standard
+error; a request that cannot be understood ends the process with 2.
+"""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sys
+import time
+from time import perf_counter
+
+from ddqueue.errors import UsageError
+from ddqueue.measure.http1 import Address
+from ddqueue.measure.load import Window
+from ddqueue.measure.messages import RunRequest, RunResult
+from ddqueue.measure.prompts import PromptSource
+
+
+def main() -> int:
+    """Serve requests until the input ends."""
+    # An interrupt at a terminal reaches the whole group; the parent decides, this process just goes, without a trace.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sources: dict[Address, PromptSource] = {}
+    for line in sys.stdin.buffer:
+        try:
+            request = RunRequest.from_line(line)
+            address = Address.of(request.url)
+        except (UsageError, ValueError, TypeError, KeyError) as error:
+            print(f"not a run request: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
+            return 2
+        source = sources.setdefault(address, PromptSource(address))
+        sys.stdout.buffer.write(serve(request, address, source).to_line())
+        sys.stdout.buffer.flush()
+    return 0
+
+
+def serve(request: RunRequest, address: Address, source: PromptSource) -> RunResult:
+    """Carry out one run: prompts first, then the window, then the reading of what it kept."""
+    bodies, prompts = source.bodies(request)
+    window = Window(address, bodies, request.concurrency, request.limits)
+    cpu_before_s, queued_before_s = time.process_time(), _run_queue_s()
+    window.run()
+    exchanges = sorted(window.exchanges, key=lambda exchange: exchange.index)
+    first = min(exchange.started for exchange in exchanges)
+    started_at = time.time() - (perf_counter() - first)
+    queued_s = _run_queue_s() - queued_before_s
+    records = tuple(exchange.record(first) for exchange in exchanges)
+    wall_s = max(record.finished_s for record in records)
+    busy_s = sum(record.finished_s - record.started_s for record in records)
+    return RunResult(
+        started_at=started_at,
+        wall_s=wall_s,
+        requests=records,
+        client={
+            "prompts": prompts,
+            "chunks": sum(exchange.chunks for exchange in exchanges),
+            "loop_lag_max_ms": round(window.lag_max_s * 1000, 3),
+            "run_queue_s": round(queued_s, 4),
+            "in_flight_mean": round(busy_s / wall_s, 3) if wall_s > 0 else 0.0,
+            "cpu_s": round(time.process_time() - cpu_before_s, 4),
+            "peak_rss_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        },
+    )
+
+
+def _run_queue_s() -> float:
+    """Seconds this process was ready to run and waited for a CPU: reads were stamped that late in all."""
+    try:
+        with open("/proc/self/schedstat") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

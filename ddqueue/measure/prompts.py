@@ -1,0 +1,100 @@
+"""Prompts of an exact token length, no two of which begin alike.
+
+Prompts are sent as token ids, so their length is exact by construction. A few random ids come first, so that a prefix
+cache finds nothing; the rest is text, cut by the server's own tokenizer, which is asked once. A server without one gets
+random ids throughout.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Sequence
+from random import Random
+
+from ddqueue.measure.errors import HttpError, MalformedAnswer
+from ddqueue.measure.http1 import Address, ResponseReader
+from ddqueue.measure.messages import RunRequest
+from ddqueue.measure.phrases import phrases
+
+TOKENIZE = "/tokenize"
+TOKENIZE_LIMIT_S = 60.0
+
+OPENING_TOKENS = 8
+"""Random ids in front: of thousands for each place, so that two prompts seldom share even the first."""
+
+TEXT = "text"
+RANDOM_IDS = "random ids"
+
+
+class PromptSource:
+    """Makes the bodies of runs against one server; remembers what its tokenizer said."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._phrases: list[list[int]] | None = None
+
+    def bodies(self, request: RunRequest) -> tuple[list[bytes], str]:
+        """One body a request, as JSON for `POST /generate`, and where the prompts came from: TEXT or RANDOM_IDS."""
+        if self._phrases is None:
+            self._phrases = self._tokenized()
+        bodies = [
+            _body(self._prompt(request, self._phrases, index), request.output) for index in range(request.requests)
+        ]
+        return bodies, TEXT if self._phrases else RANDOM_IDS
+
+    @staticmethod
+    def _prompt(request: RunRequest, pool: Sequence[list[int]], index: int) -> list[int]:
+        # A seed of text gives the same prompt on every host and with every Python.
+        random = Random(
+            f"{request.salt}/{request.repeat}/{request.warm_up}/{request.concurrency}/{request.context}"
+            f"/{request.output}/{index}"
+        )
+        ids = _ordinary_ids(request.vocabulary, pool)
+        prompt = random.choices(ids, k=OPENING_TOKENS if pool else request.context)
+        while len(prompt) < request.context:
+            prompt.extend(random.choice(pool))
+        return prompt[: request.context]
+
+    def _tokenized(self) -> list[list[int]]:
+        """The token ids of every phrase; an empty list when the server has no tokenizer to ask."""
+        body = json.dumps({"prompt": list(phrases()), "add_special_tokens": False}).encode()
+        try:
+            answer = json.loads(_post(self._address, TOKENIZE, body))
+        except (OSError, ValueError, HttpError, MalformedAnswer):
+            return []
+        tokens = answer.get("tokens") if isinstance(answer, dict) else None
+        if not isinstance(tokens, list) or not all(isinstance(ids, list) for ids in tokens):
+            return []
+        return [ids for ids in tokens if ids]
+
+
+def _ordinary_ids(vocabulary: tuple[int, int], pool: Sequence[list[int]]) -> Sequence[int]:
+    """Ids that are no special tokens: those of `vocabulary`, as far as text reaches; the text's own in a tiny one."""
+    low, high = vocabulary
+    if not pool:
+        return range(low, high)
+    seen = sorted({token for phrase in pool for token in phrase})
+    return range(low, min(high, seen[-1] + 1)) or seen
+
+
+def _body(prompt: Sequence[int], output: int) -> bytes:
+    sampling = {"max_new_tokens": output, "temperature": 0, "ignore_eos": True}
+    body = {"input_ids": prompt, "sampling_params": sampling, "stream": True}
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _post(address: Address, path: str, body: bytes) -> bytes:
+    """The body of a 200 answer; raises HttpError for another status, OSError when the server does not answer."""
+    with socket.create_connection((address.host, address.port), TOKENIZE_LIMIT_S) as connection:
+        connection.sendall(address.post(path, body))
+        response, answer = ResponseReader(), b""
+        while not response.complete:
+            data = connection.recv(256 * 1024)
+            if not data:
+                response.close()
+                break
+            answer += response.feed(data)
+    if response.status != 200 or not response.complete:
+        raise HttpError(f"{response.status} {answer[:200].decode('utf-8', 'replace')}")
+    return answer

@@ -1,0 +1,157 @@
+"""The work inside an attempt: one server from launch to stop, and every point measured on it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, TypeVar
+
+from ddqueue.domain.failures import AttemptFailure, Failure
+from ddqueue.domain.inventory import Inventory
+from ddqueue.domain.measurement import Invalid, Measurement
+from ddqueue.domain.metrics.summary import measure
+from ddqueue.domain.queueing import Claim, PhaseRecord
+from ddqueue.domain.statistics import enough
+from ddqueue.domain.sweep import Point
+from ddqueue.ports import AttemptStore, Engine, HostLock, LaunchRequest, LoadClient, Progress, RunningServer
+from ddqueue.services.stopping import StopSignal
+
+log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
+
+RANDOM_SEED = 20_240_601
+"""Pinned, so that a difference between two runs is never a difference of seeds."""
+
+
+@dataclass
+class ServeAndMeasure:
+    """`provenance` reads what the host is, `log_path` says where an attempt's server log goes."""
+
+    store: AttemptStore
+    engine: Engine
+    load: LoadClient
+    inventory: Inventory
+    progress: Progress
+    stop: StopSignal
+    provenance: Callable[[Claim], Mapping[str, Any]]
+    log_path: Callable[[Claim], str]
+    _told: str = field(default="", init=False)
+
+    def run(self, claim: Claim, lock: HostLock) -> None:
+        """Returns when every point is measured; raises AttemptFailure, AttemptStopped or StaleFence."""
+        profile = self.inventory.engine(claim.cell.engine)
+        request = LaunchRequest(
+            host=self.inventory.host(claim.host),
+            model=self.inventory.model(claim.cell.model),
+            profile=profile,
+            cell=claim.cell,
+            parallelism=claim.parallelism,
+            tag=claim.tag,
+            log_path=self.log_path(claim),
+            lock_fd=lock.fd,
+            lock_path=lock.path,
+            random_seed=RANDOM_SEED,
+        )
+        provenance = {**self.timed(claim, "provenance", lambda: self.provenance(claim)), "log": request.log_path}
+        self.store.record_provenance(claim, provenance)
+        server = self.timed(claim, "launch", lambda: self.engine.launch(request))
+        try:
+            lock.note_server(server.pid)
+            launched = {"argv": list(server.argv), "environment": dict(server.environment), "url": server.url}
+            self.store.record_provenance(claim, provenance | launched)
+            self._make_ready(claim, server)
+            self._measure_all(claim, server)
+        finally:
+            self.timed(claim, "stop", server.stop)
+
+    def timed(self, claim: Claim, name: str, step: Callable[[], Value], detail: str = "") -> Value:
+        """Run a step and store its time, also when it fails; the step's own error is never hidden by a store's."""
+        self.tell(name, detail)
+        started_at, started_s = datetime.now(UTC), time.monotonic()
+        try:
+            value = step()
+        except BaseException:
+            try:
+                self.store.record_phase(claim, PhaseRecord(name, started_at, time.monotonic() - started_s, "failed"))
+            except Exception:
+                log.exception("the time of %s could not be stored", name)
+            raise
+        self.store.record_phase(claim, PhaseRecord(name, started_at, time.monotonic() - started_s, detail))
+        return value
+
+    def tell(self, phase: str, text: str) -> None:
+        """Tell whoever watches, once a change."""
+        told = f"{phase}: {text}"
+        if told != self._told:
+            self._told = told
+            self.progress.tell(phase, text)
+
+    def _make_ready(self, claim: Claim, server: RunningServer) -> None:
+        started_at, started_s = datetime.now(UTC), time.monotonic()
+        for phase in server.wait_ready(self.tell, self.stop.check):
+            self.store.record_phase(claim, phase)
+        self.store.record_phase(claim, PhaseRecord("ready", started_at, time.monotonic() - started_s))
+        check = self.timed(claim, "confirm", server.confirm)
+        self.store.record_configuration(claim, check.requested, check.effective, check.difference)
+        if check.difference:
+            changed = ", ".join(
+                f"{name}: asked {asked}, runs {effective}" for name, (asked, effective) in check.difference.items()
+            )
+            raise AttemptFailure(Failure.CONFIG_OVERRIDDEN, changed)
+
+    def _measure_all(self, claim: Claim, server: RunningServer) -> None:
+        """Repeats are interleaved over the points, so that drift of the box does not favour a point."""
+        points, repeats = claim.measure.points, claim.measure.repeats
+        throughputs: dict[Point, list[float]] = {point: [] for point in points}
+        last: dict[Point, Measurement] = {}
+        for point in points:
+            self.timed(claim, "warm up", partial(self._warm_up, claim, server, point), point.label)
+        for repeat in range(1, repeats.maximum + 1):
+            for point in points:
+                if repeat > 1 and enough(throughputs[point], repeats):
+                    continue
+                step = partial(self._measure, claim, server, point, repeat)
+                last[point] = self.timed(claim, "measure", step, f"{point.label} repeat {repeat}")
+                throughput = last[point].output_throughput_tok_s
+                if throughput is not None and last[point].valid:
+                    throughputs[point].append(throughput)
+            if all(enough(values, repeats) for values in throughputs.values()):
+                break
+        for point in points:
+            if not throughputs[point]:
+                raise _without_numbers(last[point])
+
+    def _warm_up(self, claim: Claim, server: RunningServer, point: Point) -> None:
+        salt = f"{claim.tag}-{point.label}-warm-up"
+        self.load.run(server.url, point, 0, salt, self.stop.check, warm_up=True)
+        server.check_alive()
+
+    def _measure(self, claim: Claim, server: RunningServer, point: Point, repeat: int) -> Measurement:
+        self.stop.check()
+        server.flush_cache()
+        run = self.load.run(server.url, point, repeat, f"{claim.tag}-{point.label}-{repeat}", self.stop.check)
+        measurement = measure(run, claim.tag, baseline=claim.cell.is_baseline)
+        self.store.record_measurement(claim, measurement)
+        server.check_alive()
+        if measurement.requests_completed == 0:
+            errors = [request.error for request in run.requests if request.error] or ["no answer"]
+            failure = server.explain(errors[0]) or Failure.SERVER_STALLED
+            raise AttemptFailure(failure, f"{point.label}: every request failed: {errors[0]}")
+        if Invalid.WRONG_SERVER in measurement.reasons:
+            raise AttemptFailure(Failure.PORT_BUSY, f"{point.label}: an answer came from another server")
+        return measurement
+
+
+def _without_numbers(measurement: Measurement) -> AttemptFailure:
+    """A point none of whose repeats may be ranked: the cell failed there, it is not missing."""
+    failure = Failure.SHORT_OUTPUT if Invalid.SHORT_OUTPUT in measurement.reasons else Failure.SERVER_STALLED
+    error = next((request.error for request in measurement.requests if request.error), None)
+    reasons = ", ".join(measurement.reasons)
+    return AttemptFailure(
+        failure, f"{measurement.point.label}: no valid repeat ({reasons}){f': {error}' if error else ''}"
+    )

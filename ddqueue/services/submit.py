@@ -1,0 +1,21 @@
+"""Submitting a sweep: one transaction in Postgres; the broker is not involved."""
+
+from __future__ import annotations
+
+from ddqueue.domain.inventory import Inventory
+from ddqueue.domain.sweep import Sweep, jobs_of
+from ddqueue.errors import UsageError
+from ddqueue.ports import Submitted, SweepStore
+
+
+def submit(sweep: Sweep, inventory: Inventory, store: SweepStore, priority: int = 0) -> Submitted:
+    """Store the sweep with all its jobs.
+
+    Raises:
+        UsageError: it expands into no job.
+        NotReachable: the database did not answer; nothing was stored.
+    """
+    jobs = jobs_of(sweep)
+    if not jobs:
+        raise UsageError(f"{sweep.file_name}: no job: every cell is excluded")
+    return store.add(sweep, jobs, [inventory.host(name) for name in sweep.hosts], priority)
