@@ -50,8 +50,8 @@ class AttemptStore(Protocol):
         """Take the job if it may run now; None when it is not queued, paused, cancelled, or the host may not work."""
         ...
 
-    def heartbeat(self, claim: Claim, lease_ttl_s: float) -> Lease:
-        """Prolong the lease. Never raises StaleFence: LOST says it."""
+    def heartbeat(self, claim: Claim, lease_ttl_s: float, activity: str = "") -> Lease:
+        """Prolong the lease and say what the attempt does now. Never raises StaleFence: LOST says it."""
         ...
 
     def record_phase(self, claim: Claim, phase: PhaseRecord) -> None: ...

@@ -66,6 +66,8 @@ def from_lines(lines: Sequence[str], phase: str) -> Diagnosis | None:
     for failure, pattern in _LINES:
         for line in telling:
             if pattern.search(line):
+                if failure is Failure.CAPTURE_FAILED and _OUT_OF_MEMORY.search(line):
+                    return Diagnosis(Failure.OOM_CAPTURE, line.strip())
                 return Diagnosis(failure, line.strip())
     for line in telling:
         if _OUT_OF_MEMORY.search(line):

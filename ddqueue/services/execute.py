@@ -65,7 +65,7 @@ class Execute:
     def _attempt(self, claim: Claim, lock: HostLock) -> AttemptReport:
         log.info("job %d, attempt %d, fence %d", claim.job_id, claim.attempt_number, claim.fence)
         host_fault = None
-        with Heartbeat(self.store, claim, self.lease_ttl_s, self.stop):
+        with Heartbeat(self.store, claim, self.lease_ttl_s, self.stop, self.work.doing):
             end = self._work(claim, lock)
             try:
                 host_fault = self._release(claim)

@@ -37,8 +37,8 @@ class PatientStore:
         # attempt finds it dead and requeues it. So a claim is not tried again.
         return self._store.claim(host, job_id, runner, lease_ttl_s)
 
-    def heartbeat(self, claim: Claim, lease_ttl_s: float) -> Lease:
-        return self._store.heartbeat(claim, lease_ttl_s)
+    def heartbeat(self, claim: Claim, lease_ttl_s: float, activity: str = "") -> Lease:
+        return self._store.heartbeat(claim, lease_ttl_s, activity)
 
     def record_phase(self, claim: Claim, phase: PhaseRecord) -> None:
         _try(lambda: self._store.record_phase(claim, phase), self._away_limit_s)

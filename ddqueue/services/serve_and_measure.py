@@ -84,9 +84,13 @@ class ServeAndMeasure:
         self.store.record_phase(claim, PhaseRecord(name, started_at, time.monotonic() - started_s, detail))
         return value
 
+    def doing(self) -> str:
+        """What the attempt does now, in words."""
+        return self._told
+
     def tell(self, phase: str, text: str) -> None:
         """Tell whoever watches, once a change."""
-        told = f"{phase}: {text}"
+        told = f"{phase}: {text}" if text else phase
         if told != self._told:
             self._told = told
             self.progress.tell(phase, text)

@@ -66,6 +66,12 @@ def test_the_same_words_mean_what_the_phase_says(phase: str, failure: Failure) -
     assert diagnose([line], phase, -9).failure is failure
 
 
+def test_a_capture_that_fails_for_want_of_memory_says_so() -> None:
+    said = "Exception: Capture cuda graph failed: "
+    assert diagnose([said + "CUDA out of memory. Tried"], "capture graphs", -9).failure is Failure.OOM_CAPTURE
+    assert diagnose([said + "illegal memory access"], "capture graphs", -9).failure is Failure.CAPTURE_FAILED
+
+
 def test_lines_from_a_stream_that_is_no_clean_text(tmp_path: Path) -> None:
     path = tmp_path / "server.log"
     reader = LogReader(path)

@@ -1,0 +1,45 @@
+# Everything a person or CI runs. `make demo` and `make test` need Python 3.11+ with venv, and nothing else.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+UV_VERSION := 0.13.9
+export PYTHONWARNINGS ?= default
+
+.PHONY: help demo setup setup-dev lint format test lock clean
+
+help: ## What can be made
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: setup ## The main job on embedded servers and two simulated boxes, in some two minutes
+	@$(BIN)/ddqueue demo
+
+setup: $(VENV)/.local ## An environment that runs ddqueue
+setup-dev: $(VENV)/.dev ## ... and its tests and checks
+
+lint: setup-dev ## Style, types, direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup-dev ## Put the code into the project's layout
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: setup-dev ## Every test that needs no GPU and no second host
+	$(BIN)/pytest -m "not gpu and not multihost"
+
+lock: ## Make the lock files anew from pyproject.toml
+	$(BIN)/uv pip compile -q pyproject.toml --universal --generate-hashes --no-header --python-version 3.11 \
+		--group build --extra local -o requirements/local.lock
+	$(BIN)/uv pip compile -q pyproject.toml --universal --generate-hashes --no-header --python-version 3.11 \
+		--group build --extra local --extra dev -o requirements/dev.lock
+
+clean: ## Remove the environment and what tools cached
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+
+# uv installs the lock in seconds; where it cannot be had, or cannot reach the registry that pip is set up for, pip does.
+$(VENV)/.local $(VENV)/.dev: $(VENV)/.%: requirements/%.lock pyproject.toml
+	@scripts/make-venv "$(PYTHON)" "$(VENV)" "$<" "$(UV_VERSION)"
+	@touch "$@"

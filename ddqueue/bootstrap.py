@@ -1,0 +1,177 @@
+"""The composition root: which part implements which port."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ddqueue import __version__, settings
+from ddqueue.domain.inventory import Host, Inventory
+from ddqueue.errors import DdqueueError, UsageError
+from ddqueue.ports import GpuInspector, Progress
+
+if TYPE_CHECKING:  # each is imported where it is composed, so that a command loads only what it needs
+    from celery import Celery
+    from sqlalchemy import Engine as SqlEngine
+
+    from ddqueue.domain.queueing import Claim
+    from ddqueue.services.dispatch import Dispatch
+    from ddqueue.services.execute import Execute
+    from ddqueue.services.stopping import StopSignal
+
+
+def patience() -> settings.Patience:
+    """How long ddqueue waits for what."""
+    return settings.Patience()
+
+
+def inventory(explicit: Path | None = None) -> Inventory:
+    """The inventory of this machine. Raises UsageError or FileError."""
+    from ddqueue.files.inventory_file import read_inventory
+
+    return read_inventory(settings.inventory_path(explicit))
+
+
+def sql_engine(application_name: str) -> SqlEngine:
+    """A pool to the database in use. Raises NotReachable when there is none to be found."""
+    from ddqueue.storage.engine import connect
+
+    return connect(settings.database_url(), application_name)
+
+
+def celery_app() -> Celery:
+    """The Celery application on the broker in use. Raises NotReachable when there is none to be found."""
+    from ddqueue.queue.app import make_app
+
+    return make_app(settings.redis_url())
+
+
+def check_host(name: str) -> Host:
+    """The host of that name. Raises UsageError when the inventory of this machine has none."""
+    return inventory().host(name)
+
+
+def check_schema() -> None:
+    """Raises DdqueueError when the database's tables are not those this version knows."""
+    from ddqueue.storage.migrate import current, head
+
+    found = current(settings.database_url())
+    if found != head():
+        raise DdqueueError(
+            f"the database's tables are at {found or 'nothing'}, this version needs {head()}; run: ddqueue db upgrade"
+        )
+
+
+@contextmanager
+def dispatch(should_end: Callable[[], bool]) -> Iterator[Dispatch]:
+    """The dispatcher, on real servers."""
+    from ddqueue.queue.wakeups import CeleryWakeups
+    from ddqueue.services.dispatch import Dispatch
+    from ddqueue.storage.dispatching import PostgresDispatchStore
+
+    engine = sql_engine("ddqueue dispatcher")
+    store = PostgresDispatchStore(engine, should_end)
+    try:
+        yield Dispatch(store, CeleryWakeups(celery_app()), patience().wake_again_after_s, should_end)
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Execute]:
+    """One attempt on the named host, with the real or the simulated GPUs that the inventory says it has."""
+    from ddqueue.engine.launcher import SglangEngine
+    from ddqueue.engine.server import StartLimits
+    from ddqueue.gpu.cleanroom import GpuCleanRoom
+    from ddqueue.gpu.ownership import LOCK_VARIABLE, KernelOwnership
+    from ddqueue.measure.process import ClientProcess
+    from ddqueue.services.execute import Execute
+    from ddqueue.services.patient_store import PatientStore
+    from ddqueue.services.serve_and_measure import ServeAndMeasure
+    from ddqueue.storage.attempts import PostgresAttemptStore
+
+    waits = patience()
+    known = inventory()
+    host = known.host(host_name)
+    inspector = gpu_inspector(host)
+    engine = sql_engine(f"ddqueue attempt on {host_name}")
+    store = PatientStore(PostgresAttemptStore(engine), waits.database_away_s)
+    try:
+        with ClientProcess() as load:
+            work = ServeAndMeasure(
+                store=store,
+                engine=SglangEngine(LOCK_VARIABLE, StartLimits(), _host_environment),
+                load=load,
+                inventory=known,
+                progress=progress,
+                stop=stop,
+                provenance=lambda claim: _provenance(claim, known, inspector),
+                log_path=lambda claim: str(server_log(claim.host, claim.attempt_id)),
+            )
+            yield Execute(
+                store=store,
+                ownership=KernelOwnership(settings.locks_folder()),
+                clean_room=GpuCleanRoom(inspector, host.gpus, waits.gpu_idle_wait_s),
+                work=work,
+                stop=stop,
+                lease_ttl_s=waits.lease_ttl_s,
+            )
+    finally:
+        engine.dispose()
+
+
+def gpu_inspector(host: Host) -> GpuInspector:
+    """Reads the host's GPUs. A simulated host's are made when they are not there yet."""
+    if not host.simulated:
+        from ddqueue.gpu.nvml import NvmlInspector
+
+        return NvmlInspector()
+    from ddqueue.sim.gpus import SimulatedGpus
+
+    folder = settings.simulated_gpus_folder(host.name)
+    return SimulatedGpus.create(folder, host.gpus, host.gpu_kind, SIMULATED_MEMORY_MIB)
+
+
+SIMULATED_MEMORY_MIB = 96 * 1024
+"""What each simulated GPU holds: the size of an RTX PRO 6000."""
+
+
+def server_log(host: str, attempt_id: int) -> Path:
+    """Where an attempt's server log lies on its host."""
+    return settings.logs_folder() / host / f"attempt-{attempt_id}.log"
+
+
+def _host_environment(host: Host) -> Mapping[str, str]:
+    """What a server on simulated GPUs needs to know; nothing on real ones."""
+    if host.simulated_box is None:
+        return {}
+    return {
+        "DDQUEUE_SIM_BOX": host.simulated_box,
+        "DDQUEUE_SIM_GPUS": str(settings.simulated_gpus_folder(host.name)),
+    }
+
+
+def _provenance(claim: Claim, known: Inventory, inspector: GpuInspector) -> Mapping[str, Any]:
+    host, profile = known.host(claim.host), known.engine(claim.cell.engine)
+    if host.simulated != profile.simulated:
+        raise UsageError(f"engine {profile.name} cannot run on {host.name}: one of them is simulated, the other is not")
+    return {
+        "ddqueue": __version__,
+        "simulated": host.simulated,
+        "machine": {"name": platform.node(), "kernel": platform.release(), "python": platform.python_version()},
+        "gpus": [
+            {
+                "index": gpu.index,
+                "uuid": gpu.uuid,
+                "name": gpu.name,
+                "memory_total_mib": gpu.memory_total_mib,
+                "memory_used_mib": gpu.memory_used_mib,
+            }
+            for gpu in inspector.read()
+        ],
+        "interconnect": host.interconnect,
+        "engine": profile.name,
+    }

@@ -1,0 +1,86 @@
+"""`cancel`, `retry`, `pause`, `resume`, `release`: a person's hand on the queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from ddqueue.domain.failures import Failure
+from ddqueue.errors import UsageError
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine as SqlEngine
+
+    from ddqueue.storage.control import PostgresControl
+
+_NAMES = [failure.value for failure in Failure]
+
+
+def _control() -> tuple[PostgresControl, SqlEngine]:
+    from ddqueue import bootstrap
+    from ddqueue.storage.control import PostgresControl
+
+    engine = bootstrap.sql_engine("ddqueue control")
+    return PostgresControl(engine), engine
+
+
+@click.command()
+@click.argument("target")
+def cancel(target: str) -> None:
+    """End TARGET: a job's number, or a sweep's name (name@2 for a revision).
+
+    What waits ends at once; what runs is asked to stop, and its partial numbers are kept.
+    """
+    from ddqueue.storage.references import find_target
+
+    control, engine = _control()
+    changed = control.cancel(find_target(engine, target))
+    click.echo(f"{len(changed.ended)} jobs cancelled, {len(changed.asked_to_stop)} running ones asked to stop")
+
+
+@click.command()
+@click.argument("target")
+@click.option(
+    "--failure", "failures", multiple=True, type=click.Choice(_NAMES, case_sensitive=False), metavar="CLASS",
+    help="Only jobs that ended with this failure class; may be given again.",
+)  # fmt: skip
+def retry(target: str, failures: tuple[str, ...]) -> None:
+    """Put the failed, unsupported and cancelled jobs of TARGET back into the queue, with all their tries."""
+    from ddqueue.storage.references import find_target
+
+    control, engine = _control()
+    retried = control.retry(find_target(engine, target), [Failure(name) for name in failures] or None)
+    click.echo(f"{len(retried)} jobs queued again")
+
+
+@click.command()
+@click.argument("sweep")
+def pause(sweep: str) -> None:
+    """Start no more jobs of SWEEP; what runs goes on."""
+    from ddqueue.storage.references import find_sweep
+
+    control, engine = _control()
+    reference = find_sweep(engine, sweep)
+    click.echo(f"{reference} " + ("is paused" if control.pause(reference.sweep_id) else "was paused already"))
+
+
+@click.command()
+@click.argument("sweep")
+def resume(sweep: str) -> None:
+    """Go on with a paused SWEEP."""
+    from ddqueue.storage.references import find_sweep
+
+    control, engine = _control()
+    reference = find_sweep(engine, sweep)
+    click.echo(f"{reference} " + ("goes on" if control.resume(reference.sweep_id) else "was not paused"))
+
+
+@click.command()
+@click.argument("host")
+def release(host: str) -> None:
+    """Let HOST take work again after a quarantine. Look at the box first: `ddqueue status` says why."""
+    if not host:
+        raise UsageError("name the host to release; `ddqueue status` lists them")
+    control, _ = _control()
+    click.echo(f"{host} " + ("takes work again" if control.release(host) else "was not quarantined"))

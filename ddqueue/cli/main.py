@@ -1,0 +1,83 @@
+"""The command line. Commands are imported only when they are called, so that `--help` is quick."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import click
+
+from ddqueue import __version__
+from ddqueue.errors import DdqueueError
+
+_COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("ddqueue.cli.demo:demo", "Run the main job on embedded servers and two simulated boxes."),
+    "up": ("ddqueue.cli.servers:up", "Start embedded Postgres and Valkey in the background."),
+    "down": ("ddqueue.cli.servers:down", "Stop them."),
+    "init": ("ddqueue.cli.init:init", "Write a commented inventory and sweep to start from."),
+    "plan": ("ddqueue.cli.plan:plan", "Show what a sweep file would do; changes nothing."),
+    "submit": ("ddqueue.cli.submit:submit", "Queue a sweep."),
+    "status": ("ddqueue.cli.status:status", "Hosts, what they work on, and the queue."),
+    "show": ("ddqueue.cli.show:show", "Everything about one job."),
+    "logs": ("ddqueue.cli.logs:logs", "The server's log of a job's latest attempt."),
+    "results": ("ddqueue.cli.results:results", "The table of a sweep."),
+    "sql": ("ddqueue.cli.sql:sql", "Ask the database, read-only."),
+    "cancel": ("ddqueue.cli.control:cancel", "End a sweep or a job."),
+    "retry": ("ddqueue.cli.control:retry", "Put ended jobs back into the queue."),
+    "pause": ("ddqueue.cli.control:pause", "Start no more jobs of a sweep."),
+    "resume": ("ddqueue.cli.control:resume", "Go on with a paused sweep."),
+    "release": ("ddqueue.cli.control:release", "Let a quarantined host take work again."),
+    "worker": ("ddqueue.cli.worker:worker", "Serve one host: run its jobs."),
+    "dispatcher": ("ddqueue.cli.dispatcher:dispatcher", "Wake idle hosts that have jobs."),
+    "db": ("ddqueue.cli.db:db", "Create or upgrade the database's tables."),
+}
+
+
+class LazyGroup(click.Group):
+    """Knows every command's name and summary, and imports a command when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module, attribute = _COMMANDS[cmd_name][0].split(":")
+        command = getattr(importlib.import_module(module), attribute)
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{module}:{attribute} is no command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, summary) for name, (_, summary) in _COMMANDS.items()])
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="ddqueue")
+def cli() -> None:
+    """A queue for benchmarking LLM serving on several GPU hosts.
+
+    Exit codes: 0 done, 1 failed, 2 usage, 3 a server cannot be reached.
+    """
+
+
+def main() -> None:
+    """The console script: every error a person can make or meet is one message, no traceback."""
+    try:
+        cli(standalone_mode=False)
+    except click.exceptions.Exit as exit_:
+        sys.exit(exit_.exit_code)
+    except click.Abort:
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except DdqueueError as error:
+        click.echo(f"ddqueue: {error}", err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

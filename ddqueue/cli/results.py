@@ -1,0 +1,39 @@
+"""`ddqueue results`."""
+
+from __future__ import annotations
+
+import click
+
+from ddqueue import settings
+from ddqueue.domain.sweep import Measure
+from ddqueue.report.results import Format, render
+from ddqueue.storage.engine import connect
+from ddqueue.storage.reading import PostgresReader
+
+
+@click.command()
+@click.argument("sweep")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([form.value for form in Format]),
+    default=Format.TABLE.value,
+    show_default=True,
+    help="table and markdown are for eyes; csv and json hold the numbers unrounded.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+def results(sweep: str, form: str, as_json: bool) -> None:
+    """Print the table of SWEEP: its name for the newest revision, or name@2 for the second.
+
+    One table a host, one row a configuration. Only measurements that are valid and belong to an accepted attempt count;
+    what failed shows its class instead.
+    """
+    reader = PostgresReader(connect(settings.database_url(), "ddqueue results"))
+    print_results(reader, sweep, Format.JSON if as_json else Format(form))
+
+
+def print_results(reader: PostgresReader, sweep: str, form: Format) -> None:
+    """The table of the sweep that `name` or `name@2` stands for. Raises UsageError when there is none."""
+    found = reader.sweep(sweep)
+    points = Measure.from_json(reader.measure(found.sweep_id)).points
+    click.echo(render(str(found), reader.results(found.sweep_id), points, form))

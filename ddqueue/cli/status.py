@@ -1,0 +1,89 @@
+"""`ddqueue status [SWEEP]`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from ddqueue.cli.output import duration, print_json, print_table
+from ddqueue.domain.states import JobState
+
+_RECENT = 10
+
+
+@click.command()
+@click.argument("sweep", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(sweep: str | None, as_json: bool) -> None:
+    """Hosts, what they work on, and what waits; with SWEEP (name or name@2), every job of it."""
+    from ddqueue import bootstrap
+    from ddqueue.storage.reading import PostgresReader
+
+    reader = PostgresReader(bootstrap.sql_engine("ddqueue status"))
+    if sweep is not None:
+        reference = reader.sweep(sweep)
+        jobs = reader.jobs(reference.sweep_id)
+        if as_json:
+            print_json({"sweep": str(reference), "jobs": jobs})
+        else:
+            _print_jobs(str(reference), jobs)
+        return
+    hosts, sweeps, queue = reader.hosts(), reader.sweeps(), reader.queue()
+    if as_json:
+        print_json({"hosts": hosts, "sweeps": sweeps, "queue": queue})
+        return
+    if not sweeps:
+        click.echo("nothing was submitted yet; try: ddqueue submit SWEEP.yaml")
+        return
+    print_table("Hosts", ["host", "state", "job", "doing", "since", "waiting"], [_host(row) for row in hosts])
+    click.echo()
+    print_table(
+        "Sweeps", ["sweep", "jobs", "queued", "running", "done", "note"], [_sweep(row) for row in sweeps[:_RECENT]]
+    )
+    if len(sweeps) > _RECENT:
+        click.echo(f"  and {len(sweeps) - _RECENT} older ones (--json lists all)")
+
+
+def _host(row: dict[str, Any]) -> list[object]:
+    if row["quarantined_at"] is not None:
+        state = f"quarantined: {row['quarantine_class']}: {row['quarantine_reason']}"
+    elif row["held_until"] is not None:
+        state = f"held: {row['hold_reason']}"
+    elif row["job_id"] is None:
+        state = "idle"
+    else:
+        state = "lease expired" if row["lease_expired"] else "running"
+    job = "-" if row["job_id"] is None else f"{row['job_id']} {row['sweep']} {row['parallel']} {row['label']}"
+    name = f"{row['name']} (simulated)" if row["simulated"] else row["name"]
+    return [name, state, job, row["activity"] or "-", duration(row["running_s"]), row["queued"]]
+
+
+def _sweep(row: dict[str, Any]) -> list[object]:
+    done = ", ".join(
+        f"{row[state]} {state}"
+        for state in (JobState.SUCCEEDED, JobState.FAILED, JobState.UNSUPPORTED, JobState.CANCELLED)
+        if row[state]
+    )
+    notes = [word for word, true in (("simulated", row["simulated"]), ("paused", row["paused"])) if true]
+    reference = f"{row['name']}@{row['revision']}"
+    return [reference, row["jobs"], row["queued"], row["running"], done or "-", ", ".join(notes) or "-"]
+
+
+def _print_jobs(reference: str, jobs: list[dict[str, Any]]) -> None:
+    print_table(
+        reference,
+        ["job", "host", "parallel", "configuration", "state", "tries", "why"],
+        [
+            [
+                row["job_id"],
+                row["host"],
+                row["parallel"],
+                row["label"] + (" (out of distribution)" if row["out_of_distribution"] else ""),
+                row["state"],
+                row["tries"],
+                f"{row['failure']}: {row['evidence']}" if row["failure"] else "-",
+            ]
+            for row in jobs
+        ],
+    )

@@ -1,0 +1,114 @@
+"""What a person does to the queue: cancel, retry, pause, resume, hold, release; each one transaction with its event."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Engine, func, select, update
+
+from ddqueue.domain.failures import Failure
+from ddqueue.domain.states import JobState
+from ddqueue.errors import UsageError
+from ddqueue.storage import tables
+from ddqueue.storage.engine import transaction
+from ddqueue.storage.events import EventKind, announce, write_event
+from ddqueue.storage.references import Target
+from ddqueue.storage.statements import statement
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """Job ids: ended at once, and asked to stop because they run."""
+
+    ended: tuple[int, ...]
+    asked_to_stop: tuple[int, ...]
+
+
+class PostgresControl:
+    """A person's hand on the queue. Every method raises NotReachable when Postgres does not answer."""
+
+    def __init__(self, sql_engine: Engine) -> None:
+        self._sql_engine = sql_engine
+
+    def cancel(self, target: Target) -> Cancelled:
+        """End what is queued at once and ask what runs to stop; ended jobs stay as they are. Safe to repeat."""
+        with transaction(self._sql_engine) as connection:
+            rows = connection.execute(statement("cancel_jobs"), target.parameters()).all()
+            ended = tuple(sorted(row.id for row in rows if row.state == JobState.CANCELLED))
+            asked = tuple(sorted(row.id for row in rows if row.state == JobState.RUNNING))
+            for job_id in ended:
+                write_event(connection, EventKind.CANCELLED, sweep_id=target.sweep_id, job_id=job_id)
+            for job_id in asked:
+                write_event(connection, EventKind.CANCEL_REQUESTED, sweep_id=target.sweep_id, job_id=job_id)
+            announce(connection)
+        return Cancelled(ended, asked)
+
+    def retry(self, target: Target, failures: Sequence[Failure] | None = None) -> tuple[int, ...]:
+        """Put failed, unsupported and cancelled jobs back into the queue with all their tries; returns their ids.
+
+        With `failures` only jobs that ended with one of these classes.
+        """
+        wanted = {
+            **target.parameters(),
+            "failures": None if failures is None else [failure.value for failure in failures],
+        }
+        with transaction(self._sql_engine) as connection:
+            retried = tuple(sorted(row.id for row in connection.execute(statement("retry_jobs"), wanted)))
+            for job_id in retried:
+                write_event(connection, EventKind.RETRIED, sweep_id=target.sweep_id, job_id=job_id)
+            announce(connection)
+        return retried
+
+    def pause(self, sweep_id: int) -> bool:
+        """Let no more jobs of the sweep start; what runs goes on. False when it was paused already."""
+        return self._set_paused(sweep_id, True)
+
+    def resume(self, sweep_id: int) -> bool:
+        """Undo `pause`. False when it was not paused."""
+        return self._set_paused(sweep_id, False)
+
+    def hold(self, host: str, for_s: float, reason: str) -> None:
+        """Let no job start on the host for `for_s` seconds; what runs goes on. Raises UsageError: unknown host."""
+        hosts = tables.hosts
+        until = func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, for_s)
+        with transaction(self._sql_engine) as connection:
+            _require_host(connection, host)
+            connection.execute(update(hosts).where(hosts.c.name == host).values(held_until=until, hold_reason=reason))
+            write_event(connection, EventKind.HELD, {"for_s": for_s, "reason": reason}, host=host)
+
+    def release(self, host: str) -> bool:
+        """End the host's quarantine and hold. False when there was neither. Raises UsageError for an unknown host."""
+        hosts = tables.hosts
+        nothing = {
+            "quarantined_at": None,
+            "quarantine_class": None,
+            "quarantine_reason": None,
+            "held_until": None,
+            "hold_reason": None,
+        }
+        shut = hosts.c.quarantined_at.is_not(None) | hosts.c.held_until.is_not(None)
+        with transaction(self._sql_engine) as connection:
+            _require_host(connection, host)
+            opened = connection.execute(update(hosts).where(hosts.c.name == host, shut).values(**nothing)).rowcount
+            if opened:
+                write_event(connection, EventKind.RELEASED, host=host)
+                announce(connection)
+        return bool(opened)
+
+    def _set_paused(self, sweep_id: int, paused: bool) -> bool:
+        sweeps = tables.sweeps
+        other = update(sweeps).where(sweeps.c.id == sweep_id, sweeps.c.paused.is_not(paused)).values(paused=paused)
+        with transaction(self._sql_engine) as connection:
+            changed = connection.execute(other).rowcount
+            if changed:
+                write_event(connection, EventKind.PAUSED if paused else EventKind.RESUMED, sweep_id=sweep_id)
+                announce(connection)
+        return bool(changed)
+
+
+def _require_host(connection: Connection, host: str) -> None:
+    names = connection.execute(select(tables.hosts.c.name).order_by(tables.hosts.c.name)).scalars().all()
+    if host not in names:
+        known = ", ".join(names) or "none yet: it learns of hosts when a sweep is submitted"
+        raise UsageError(f"the database knows no host {host!r}; it knows {known}")

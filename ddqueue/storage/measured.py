@@ -1,0 +1,78 @@
+"""A measurement as rows: the domain's values, with what Postgres cannot hold made into null and a named reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ddqueue.domain.measurement import Invalid, Measurement, RequestRecord, Summary
+from ddqueue.storage.storable import Cleaner
+from ddqueue.storage.tables.measurements import QUANTITIES, SUMMARIES
+
+
+def measurement_row(measurement: Measurement, cleaner: Cleaner) -> dict[str, Any]:
+    """The columns of `measurements`, but for the attempt's own.
+
+    A number that is not finite becomes null, and the row invalid: one bad field never loses the rest.
+    """
+    numbers: dict[str, float | None] = {
+        "output_throughput_tok_s": measurement.output_throughput_tok_s,
+        "total_throughput_tok_s": measurement.total_throughput_tok_s,
+        "acceptance_length": measurement.acceptance_length,
+        "step_time_ms": measurement.step_time_ms,
+        "cached_share": measurement.cached_share,
+    }
+    for name in SUMMARIES:
+        summary: Summary | None = getattr(measurement, f"{name}_ms")
+        for quantity in QUANTITIES:
+            numbers[f"{name}_{quantity}_ms"] = getattr(summary, quantity) if summary else None
+    if not measurement.verifies:
+        # A length without a single verify behind it was not measured.
+        numbers["acceptance_length"] = None
+    finite = {name: cleaner.number(value, name) for name, value in numbers.items()}
+    reasons = list(measurement.reasons)
+    if finite != numbers and Invalid.NOT_FINITE not in reasons:
+        reasons.append(Invalid.NOT_FINITE)
+    if not reasons and not (finite["output_throughput_tok_s"] or 0) > 0:
+        reasons.append(Invalid.NO_TOKENS)
+    histogram = measurement.draft_histogram
+    return {
+        "concurrency": measurement.point.concurrency,
+        "context_tokens": measurement.point.context,
+        "output_tokens_asked": measurement.point.output,
+        "repeat": measurement.repeat,
+        "started_at": measurement.started_at,
+        "wall_s": measurement.wall_s,
+        "requests_completed": measurement.requests_completed,
+        "requests_failed": measurement.requests_failed,
+        "prompt_tokens": measurement.prompt_tokens,
+        "output_tokens": measurement.output_tokens,
+        **finite,
+        "verifies": measurement.verifies,
+        "correct_drafts": measurement.correct_drafts,
+        "draft_histogram": None if histogram is None else list(histogram),
+        "valid": not reasons,
+        "reasons": [reason.value for reason in reasons],
+    }
+
+
+def sample_rows(measurement: Measurement, cleaner: Cleaner) -> list[dict[str, Any]]:
+    """The rows of `samples`, but for the measurement's id."""
+    return [_sample_row(request, cleaner) for request in measurement.requests]
+
+
+def _sample_row(request: RequestRecord, cleaner: Cleaner) -> dict[str, Any]:
+    where = f"requests[{request.index}]"
+    ttft_ms = (request.arrivals[0][0] - request.started_s) * 1000 if request.arrivals else None
+    return {
+        "request_index": request.index,
+        "started_s": request.started_s,
+        "finished_s": request.finished_s,
+        "ttft_ms": cleaner.number(ttft_ms, f"{where}.ttft_ms"),
+        "prompt_tokens": request.prompt_tokens,
+        "output_tokens": request.output_tokens,
+        "cached_tokens": request.cached_tokens,
+        "verifies": request.verifies,
+        "correct_drafts": request.correct_drafts,
+        "finish_reason": cleaner.optional_text(request.finish_reason, f"{where}.finish_reason"),
+        "error": cleaner.optional_text(request.error, f"{where}.error"),
+    }

@@ -1,0 +1,113 @@
+"""The reading side: what `status`, `show` and `results` print. Rows are plain mappings, ready for JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Connection, Engine, text
+
+from ddqueue.errors import UsageError
+from ddqueue.storage.engine import transaction
+from ddqueue.storage.references import SweepReference, find_sweep
+from ddqueue.storage.statements import statement
+
+Row = dict[str, Any]
+
+
+class PostgresReader:
+    """Reads, and changes nothing. Every method raises NotReachable when Postgres does not answer."""
+
+    def __init__(self, sql_engine: Engine) -> None:
+        self._sql_engine = sql_engine
+
+    def sweep(self, reference: str) -> SweepReference:
+        """The sweep named `name` or `name@2`. Raises UsageError naming near names."""
+        return find_sweep(self._sql_engine, reference)
+
+    def sweeps(self) -> list[Row]:
+        """Every sweep, newest first, with its number of jobs in each state: `queued`, `running`, ..."""
+        return self._rows("read_sweeps")
+
+    def hosts(self) -> list[Row]:
+        """Every host: quarantine and hold, the running job (`job_id`, `sweep`, `label`, `parallel`, `phase`,
+        `running_s`, `lease_expired`; null when idle) and `queued`, the number of jobs that wait for it."""
+        return self._rows("read_hosts")
+
+    def queue(self, sweep_id: int | None = None, limit: int = 100) -> list[Row]:
+        """Running and queued jobs, host by host, in the order in which they will run; `waits_for` says why a job cannot
+        be next: `paused`, `backoff`, `quarantine`, `hold`, or null."""
+        return self._rows("read_queue", sweep_id=sweep_id, limit=limit)
+
+    def jobs(self, sweep_id: int) -> list[Row]:
+        """Every job of a sweep in its order, without numbers."""
+        return self._rows("read_jobs", sweep_id=sweep_id)
+
+    def results(self, sweep_id: int) -> list[Row]:
+        """The rows of the view `results` for one sweep, in the order of its file."""
+        with transaction(self._sql_engine) as connection:
+            return _fetch(
+                connection,
+                "SELECT * FROM results WHERE sweep_id = :sweep_id ORDER BY position",
+                sweep_id=sweep_id,
+            )
+
+    def measure(self, sweep_id: int) -> dict[str, Any]:
+        """What the sweep asked to be measured: the form that domain.sweep.Measure.from_json reads."""
+        with transaction(self._sql_engine) as connection:
+            row = _fetch(connection, "SELECT measure FROM sweeps WHERE id = :sweep_id", sweep_id=sweep_id)
+        return dict(row[0]["measure"])
+
+    def job(self, job_id: int) -> Row:
+        """One job, with `attempts`, each with its `phases` and `measurements`, and `events`, in one consistent view.
+
+        Raises:
+            UsageError: there is no such job.
+        """
+        with transaction(self._sql_engine) as connection:
+            connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+            found = _fetch(connection, _JOB, job_id=job_id)
+            if not found:
+                raise UsageError(f"there is no job {job_id}; `ddqueue status` lists the jobs of a sweep")
+            attempts = _fetch(
+                connection, "SELECT * FROM attempts WHERE job_id = :job_id ORDER BY number", job_id=job_id
+            )
+            phases = _fetch(connection, _PHASES, job_id=job_id)
+            measurements = _fetch(connection, _MEASUREMENTS, job_id=job_id)
+            events = _fetch(connection, "SELECT * FROM events WHERE job_id = :job_id ORDER BY id", job_id=job_id)
+        for attempt in attempts:
+            attempt["phases"] = [row for row in phases if row["attempt_id"] == attempt["id"]]
+            attempt["measurements"] = [row for row in measurements if row["attempt_id"] == attempt["id"]]
+        return {**found[0], "attempts": attempts, "events": events}
+
+    def _rows(self, name: str, **parameters: Any) -> list[Row]:
+        with transaction(self._sql_engine) as connection:
+            return [dict(row) for row in connection.execute(statement(name), parameters).mappings()]
+
+
+_JOB = """
+SELECT j.*, s.name AS sweep, s.revision, s.model, s.engine, c.label, c.canonical, c.baseline, c.out_of_distribution
+FROM jobs AS j
+JOIN sweeps AS s ON s.id = j.sweep_id
+JOIN cells AS c ON c.sweep_id = j.sweep_id AND c.hash = j.cell_hash
+WHERE j.id = :job_id
+"""
+
+_PHASES = """
+SELECT p.*
+FROM phases AS p
+JOIN attempts AS a ON a.id = p.attempt_id
+WHERE a.job_id = :job_id
+ORDER BY p.attempt_id, p.seq
+"""
+
+_MEASUREMENTS = """
+SELECT m.*
+FROM measurements AS m
+JOIN attempts AS a ON a.id = m.attempt_id
+WHERE a.job_id = :job_id
+ORDER BY m.attempt_id, m.started_at, m.id
+"""
+
+
+def _fetch(connection: Connection, query: str, **parameters: Any) -> list[Row]:
+    return [dict(row) for row in connection.execute(text(query), parameters).mappings()]

@@ -1,0 +1,36 @@
+"""The SQL on which concurrency hangs, one statement a file in sql/, each with a comment that says why it is so."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+from sqlalchemy import TextClause, text
+
+
+@cache
+def statement(name: str) -> TextClause:
+    """The statement in sql/NAME.sql; its parameters are written `:name`.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+    """
+    return text(_read("sql", name))
+
+
+CURRENT_DEFINITIONS = ("triggers/job_moves_v1", "views/points_v1", "views/results_v1")
+"""The triggers and views that the newest migration leaves in the database, in order of creation."""
+
+
+def definition(name: str) -> str:
+    """The SQL of a trigger or a view, e.g. `views/points_v1`.
+
+    A file that a migration has used never changes again, or old databases and new ones would differ; the next version
+    is a new file.
+    """
+    folder, _, base = name.partition("/")
+    return _read(folder, base)
+
+
+def _read(folder: str, name: str) -> str:
+    return files("ddqueue.storage").joinpath(folder, f"{name}.sql").read_text(encoding="utf-8")

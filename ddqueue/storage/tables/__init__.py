@@ -1,0 +1,21 @@
+"""The tables, by subject. Migrations must produce exactly these; a test compares the two."""
+
+from ddqueue.storage.tables.attempts import attempts, events, phases
+from ddqueue.storage.tables.base import metadata
+from ddqueue.storage.tables.measurements import measurements, samples
+from ddqueue.storage.tables.queue import fence, hosts, jobs
+from ddqueue.storage.tables.sweeps import cells, sweeps
+
+__all__ = [
+    "attempts",
+    "cells",
+    "events",
+    "fence",
+    "hosts",
+    "jobs",
+    "measurements",
+    "metadata",
+    "phases",
+    "samples",
+    "sweeps",
+]

@@ -1,0 +1,99 @@
+"""Measurements: one row a repeat of a point, and its requests as samples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Integer,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from ddqueue.domain.measurement import Invalid
+from ddqueue.storage.tables.base import identity, metadata, moment, number, text
+
+SUMMARIES = {
+    "ttft": "time to first token",
+    "itl": "time per output token after the first chunk",
+    "e2e": "whole request",
+}
+QUANTITIES = ("mean", "p50", "p90", "p99")
+
+
+def _summary(name: str, meaning: str) -> list[Column[Any]]:
+    return [
+        number(f"{name}_{quantity}_ms", f"{meaning}, {quantity} over requests, milliseconds") for quantity in QUANTITIES
+    ]
+
+
+_RATES = [
+    number("output_throughput_tok_s", "output tokens / wall time of the window, tokens per second"),
+    number("total_throughput_tok_s", "prompt and output tokens / wall time, tokens per second"),
+    *(column for name, meaning in SUMMARIES.items() for column in _summary(name, meaning)),
+    number("acceptance_length", "1 + sum(correct drafts) / sum(verifies), tokens per verify"),
+    number("step_time_ms", "acceptance length / per-request decode rate, milliseconds"),
+    number("cached_share", "share of prompt tokens that came from the prefix cache, 0 to 1"),
+]
+_NUMBERS = ", ".join(["wall_s", *(column.name for column in _RATES)])
+_REASONS = ", ".join(repr(reason.value) for reason in Invalid)
+
+measurements = Table(
+    "measurements",
+    metadata,
+    identity(),
+    Column("attempt_id", ForeignKey("attempts.id", ondelete="CASCADE"), nullable=False),
+    Column("concurrency", Integer, nullable=False, comment="requests in flight"),
+    Column("context_tokens", Integer, nullable=False, comment="prompt tokens asked for per request"),
+    Column("output_tokens_asked", Integer, nullable=False, comment="output tokens forced per request"),
+    Column("repeat", Integer, nullable=False, comment="number of the repeat of this point in this attempt"),
+    moment("started_at", null=False),
+    number("wall_s", "length of the window, seconds", null=False),
+    Column("requests_completed", Integer, nullable=False),
+    Column("requests_failed", Integer, nullable=False),
+    Column("prompt_tokens", BigInteger, nullable=False, comment="sum over completed requests"),
+    Column("output_tokens", BigInteger, nullable=False, comment="sum over completed requests"),
+    *_RATES,
+    Column("verifies", BigInteger, comment="verify steps of the target, sum over requests"),
+    Column("correct_drafts", BigInteger, comment="draft tokens accepted, sum over requests"),
+    Column("draft_histogram", ARRAY(BigInteger), comment="element k + 1: verifies that accepted k drafts"),
+    Column("valid", Boolean, nullable=False, comment="only valid rows are ranked"),
+    Column("reasons", ARRAY(Text), nullable=False, comment="why it is not valid; empty when it is"),
+    Column("simulated", Boolean, nullable=False, comment="ran on software GPUs: not a measurement of hardware"),
+    UniqueConstraint(
+        "attempt_id", "concurrency", "context_tokens", "output_tokens_asked", "repeat", name="measurements_once"
+    ),
+    CheckConstraint("valid = (cardinality(reasons) = 0)", name="invalid_has_reasons"),
+    CheckConstraint(f"reasons <@ ARRAY[{_REASONS}]::text[]", name="reasons_known"),
+    # Nothing that failed is stored as zero: a rate is positive or absent.
+    CheckConstraint("NOT valid OR coalesce(output_throughput_tok_s > 0, false)", name="valid_has_throughput"),
+    # greatest() sorts NaN above infinity, so that this refuses both; nulls are passed over.
+    CheckConstraint(f"least({_NUMBERS}) >= 0 AND greatest({_NUMBERS}) < 'Infinity'", name="numbers_finite"),
+    CheckConstraint("acceptance_length IS NULL OR verifies > 0", name="acceptance_has_verifies"),
+    comment="One repeat of one point in one attempt. A number that could not be measured is null, never zero.",
+)
+
+samples = Table(
+    "samples",
+    metadata,
+    Column("measurement_id", ForeignKey("measurements.id", ondelete="CASCADE"), primary_key=True),
+    Column("request_index", Integer, primary_key=True, autoincrement=False),
+    number("started_s", "seconds from the window's start", null=False),
+    number("finished_s", "seconds from the window's start", null=False),
+    number("ttft_ms", "time to first token, milliseconds"),
+    Column("prompt_tokens", Integer, comment="as the server counted them"),
+    Column("output_tokens", Integer, comment="as the server counted them"),
+    Column("cached_tokens", Integer, comment="prompt tokens from the prefix cache"),
+    Column("verifies", Integer),
+    Column("correct_drafts", Integer),
+    text("finish_reason", null=True),
+    text("error", "exception type and text, or the server's own error", null=True),
+    comment="One request as the load client saw it.",
+)

@@ -1,0 +1,1 @@
+"""The database's history, one step a file. A step that has been released never changes; the next one is a new file."""

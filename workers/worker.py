@@ -1,0 +1,70 @@
+"""The worker's life: a Celery worker on one host's queue, which touches no GPU and holds no lock."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Any
+
+from celery import Celery, signals
+
+from ddqueue.queue.app import queue_of
+from ddqueue.queue.events import EventSender
+from workers.attempts import AttemptProcesses
+from workers.tasks import register
+
+_LAST_WORDS_S = 10
+
+
+def run_worker(app: Celery, host: str, attempt_limit_s: float) -> int:
+    """Serve the host's queue until told to stop; returns the exit code."""
+    name = f"gpu@{host}"
+    attempts = AttemptProcesses(name, attempt_limit_s)
+    register(app, attempts, EventSender(app, name))
+
+    def shutting_down(**_: Any) -> None:
+        # Called inside a signal handler: no logging, no locks.
+        attempts.stop_all()
+        threading.Thread(target=_leave_at_last, args=(attempts,), name="leave", daemon=True).start()
+
+    signals.setup_logging.connect(_log_to_stderr, weak=False)
+    signals.worker_shutting_down.connect(shutting_down, weak=False)
+    signals.worker_ready.connect(_ignore_hangup, weak=False)
+    worker = app.Worker(
+        hostname=name,
+        queues=[queue_of(host)],
+        concurrency=1,
+        pool="threads",
+        without_gossip=True,
+        without_mingle=True,
+        quiet=True,
+        redirect_stdouts=False,
+    )
+    worker.start()
+    return worker.exitcode or 0
+
+
+def _leave_at_last(attempts: AttemptProcesses) -> None:
+    """A broker that hangs must not hold the exit: leave some seconds after the last attempt ended."""
+    idle_s = 0
+    while idle_s < _LAST_WORDS_S:
+        time.sleep(1)
+        idle_s = 0 if attempts.busy else idle_s + 1
+    os._exit(0)
+
+
+def _log_to_stderr(**_: Any) -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(asctime)s worker[%(process)d] %(levelname)s %(name)s %(message)s"))
+    logging.root.handlers[:] = [handler]
+    logging.root.setLevel(logging.INFO)
+    logging.getLogger("kombu").setLevel(logging.WARNING)
+
+
+def _ignore_hangup(**_: Any) -> None:
+    """Celery would start the worker anew on SIGHUP, outside of whatever supervises it."""
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
