@@ -15,7 +15,7 @@ import sys
 import threading
 from typing import Any
 
-from ddqueue import bootstrap
+from ddqueue.bootstrap import attempt, patience
 from ddqueue.domain.queueing import Runner
 from ddqueue.errors import DdqueueError
 from ddqueue.processes import become_subreaper, start_ticks
@@ -47,12 +47,12 @@ def main(arguments: list[str]) -> int:
         format=f"%(asctime)s {host} attempt[%(process)d] %(levelname)s %(message)s",
     )
     become_subreaper()
-    stop = StopSignal(bootstrap.patience().attempt_limit_s)
+    stop = StopSignal(patience().attempt_limit_s)
     _watch(stop)
     progress = PipeProgress()
     runner = Runner(os.getpid(), start_ticks(os.getpid()) or 0, worker)
     try:
-        with bootstrap.attempt(host, progress, stop) as execute:
+        with attempt(host, progress, stop) as execute:
             report = execute.run(host, job_id, runner)
     except DdqueueError as error:
         progress.send({"report": {"worked": False, "text": f"{type(error).__name__}: {error}"}})

@@ -56,7 +56,7 @@ def ddqueue(
 def test_results_prints_one_table_a_host(world: World) -> None:
     done = ddqueue(world.database_url, "results", "kimi-ddtree")
     assert (done.returncode, done.stderr) == (0, "")
-    b300, rtx = done.stdout.split("\n\n")
+    rtx, b300 = done.stdout.split("\n\n")
     assert b300.startswith("kimi-ddtree@1 on b300, EP8 (simulated)\nhypothesis: small budgets win at C=32\n")
     lines = [line.split() for line in rtx.splitlines()[4:7]]
     assert lines == [
