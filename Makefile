@@ -4,7 +4,6 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
-export PYTHONWARNINGS ?= default
 
 .PHONY: help demo setup setup-dev lint format test lock clean
 

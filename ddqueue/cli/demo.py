@@ -17,6 +17,8 @@ from ddqueue.errors import UsageError
 if TYPE_CHECKING:
     from sqlalchemy import Engine as SqlEngine
 
+    from ddqueue.storage.reading import PostgresReader
+
 _QUESTION = "select host, label, acceptance_length from results order by host, acceptance_length"
 
 
@@ -32,6 +34,7 @@ def demo() -> None:
     home = settings.home()
     with _alone(home), _embedded_servers(home):
         os.environ[settings.INVENTORY] = str(_write_example(home, "inventory-sim.yaml"))
+        _write_example(home, "demo-block16.yaml")
         succeeded = _run(home, _write_example(home, "demo.yaml"))
     _print_next()
     if not succeeded:
@@ -54,19 +57,36 @@ def _run(home: Path, sweep_file: Path) -> bool:
 
     upgrade(settings.database_url())
     engine = bootstrap.sql_engine("ddqueue demo")
+    reader = PostgresReader(engine)
     known = bootstrap.inventory()
     sweep = read_sweep(sweep_file, known)
     _clear_the_way(engine, sweep.name, sweep.hosts)
     stored = submit(sweep, known, PostgresSweepStore(engine))
-    reference = f"{stored.name}@{stored.revision}"
+    reference: str | None = f"{stored.name}@{stored.revision}"
     click.echo(f"Submitted {reference}: {stored.jobs} jobs; each is a server that is started, measured and stopped.")
-    reader = PostgresReader(engine)
+    click.echo(f"Meanwhile, in another terminal: {_program()} status\n")
     commands = {"dispatcher": ["dispatcher"]} | {f"worker-{host}": ["worker", "--host", host] for host in sweep.hosts}
-    with side_processes(commands, home / "logs" / "demo") as check, _cancelled_on_interrupt(engine, stored.sweep_id):
-        jobs = wait_for(reader, stored.sweep_id, check)
-    click.echo()
-    print_results(reader, reference, Format.TABLE)
-    return all(job["state"] == JobState.SUCCEEDED for job in jobs)
+    succeeded = True
+    with side_processes(commands, home / "logs" / "demo") as check:
+        while reference is not None:
+            sweep_id = reader.sweep(reference).sweep_id
+            with _cancelled_on_interrupt(engine, sweep_id):
+                jobs = wait_for(reader, sweep_id, check)
+            click.echo()
+            print_results(reader, reference, Format.TABLE)
+            succeeded = succeeded and all(job["state"] == JobState.SUCCEEDED for job in jobs)
+            reference = _submitted_meanwhile(reader, sweep.hosts)
+    engine.dispose()
+    return succeeded
+
+
+def _submitted_meanwhile(reader: PostgresReader, hosts: tuple[str, ...]) -> str | None:
+    """The demo goes on while its boxes have work: somebody may have queued a second sweep behind the first."""
+    for row in reader.queue():
+        if row["host"] in hosts and row["waits_for"] is None:
+            click.echo(f"\n{row['sweep']} was submitted meanwhile; going on with it.")
+            return str(row["sweep"])
+    return None
 
 
 @contextlib.contextmanager
@@ -137,7 +157,7 @@ def _write_example(home: Path, name: str) -> Path:
 
 
 def _print_next() -> None:
-    program = os.path.relpath(sys.argv[0]) if "/" in sys.argv[0] else "ddqueue"
+    program = _program()
     lines = [
         "These numbers are simulated. Next:",
         f"  {program} up                                # the same servers again, in the background",
@@ -145,3 +165,8 @@ def _print_next() -> None:
         f'  {program} sql "{_QUESTION}"',
     ]
     click.echo("\n" + "\n".join(lines))
+
+
+def _program() -> str:
+    """How the person called us, short enough to be typed."""
+    return os.path.relpath(sys.argv[0]) if "/" in sys.argv[0] else "ddqueue"
