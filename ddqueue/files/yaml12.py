@@ -153,7 +153,7 @@ def parse(text: str, problems: Problems) -> MapNode:
     _add_tabs(text, problems)
     problems.check()
     try:
-        root = _Builder(problems).build(YAML(typ="rt", pure=True).parse(text))
+        root = _Builder(problems).build(YAML(typ="safe", pure=True).parse(text))
     except _Stop:
         root = None
     except (YAMLError, ValueError, OverflowError) as error:

@@ -385,3 +385,11 @@ def test_a_shipped_file_with_one_piece_changed_gives_a_sweep_or_a_file_error(dat
     piece = data.draw(st.text(max_size=5) | WORDS)
     changed = text[:start] + piece + text[start + length :]
     check_outcome(outcome(lambda: sweep_from_text(changed, "fuzz.yaml", REAL)))
+
+
+def test_folded_text_reads_as_one_line() -> None:
+    """The round-trip scanner of ruamel would leave its own mark, a bell character, at each fold."""
+    sweep = sweep_from_text(example("demo-block16.yaml"), "demo-block16.yaml", SIMULATED)
+    assert sweep.hypothesis is not None
+    assert sweep.hypothesis.isprintable()
+    assert "whatever the budget" in sweep.hypothesis
