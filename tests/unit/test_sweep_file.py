@@ -265,7 +265,7 @@ def test_the_demo_sweeps_are_simulated_counterparts_of_the_shipped_ones() -> Non
         assert [(p.concurrency, p.context) for p in demo.measure.points] == [
             (p.concurrency, p.context) for p in shipped.measure.points
         ]
-        assert {p.output for p in demo.measure.points} == {24}
+        assert {(p.concurrency, p.output) for p in demo.measure.points} == {(1, 32), (32, 16)}
         assert demo.measure.repeats == Repeats(3, 3)
 
 
