@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
+PYTEST ?= $(BIN)/pytest
 
-.PHONY: help demo setup setup-dev lint format test lock clean
+.PHONY: help demo setup setup-dev lint format test test-gpu lock clean
 
 help: ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -27,7 +28,10 @@ format: setup-dev ## Put the code into the project's layout
 	$(BIN)/ruff format .
 
 test: setup-dev ## Every test that needs no GPU and no second host
-	$(BIN)/pytest -m "not gpu and not multihost"
+	$(PYTEST) -n 2 --dist loadfile -m "not gpu and not multihost"
+
+test-gpu: ## The pipeline over a real SGLang, on a machine with a GPU (tests/gpu/README.md)
+	$(PYTEST) -m gpu tests/gpu
 
 lock: ## Make the lock files anew from pyproject.toml
 	$(BIN)/uv pip compile -q pyproject.toml --universal --generate-hashes --no-header --python-version 3.11 \

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import platform
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddqueue import __version__, settings
 from ddqueue.domain.inventory import Host, Inventory
 from ddqueue.errors import DdqueueError, UsageError
-from ddqueue.ports import GpuInspector, Progress
+from ddqueue.ports import GpuInspector, LaunchRequest, Progress
 
 if TYPE_CHECKING:  # each is imported where it is composed, so that a command loads only what it needs
     from celery import Celery
@@ -20,6 +21,8 @@ if TYPE_CHECKING:  # each is imported where it is composed, so that a command lo
     from ddqueue.domain.queueing import Claim
     from ddqueue.services.dispatch import Dispatch
     from ddqueue.services.execute import Execute
+    from ddqueue.services.plan import Examine
+    from ddqueue.services.preflight import Preflight
     from ddqueue.services.stopping import StopSignal
 
 
@@ -84,9 +87,10 @@ def dispatch(should_end: Callable[[], bool]) -> Iterator[Dispatch]:
 def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Execute]:
     """One attempt on the named host, with the real or the simulated GPUs that the inventory says it has."""
     from ddqueue.engine.launcher import SglangEngine
-    from ddqueue.engine.server import StartLimits
+    from ddqueue.engine.limits import StartLimits
     from ddqueue.gpu.cleanroom import GpuCleanRoom
     from ddqueue.gpu.ownership import LOCK_VARIABLE, KernelOwnership
+    from ddqueue.gpu.shared_memory import SharedMemory
     from ddqueue.measure.process import ClientProcess
     from ddqueue.services.execute import Execute
     from ddqueue.services.patient_store import PatientStore
@@ -103,18 +107,32 @@ def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Ex
         with ClientProcess() as load:
             work = ServeAndMeasure(
                 store=store,
-                engine=SglangEngine(LOCK_VARIABLE, StartLimits(), _host_environment),
+                engine=SglangEngine(
+                    LOCK_VARIABLE,
+                    StartLimits(waits.server_start_s, waits.server_silent_s, waits.compiler_silent_s),
+                    lambda it: _host_environment(it, inspector),
+                    settings.caches_folder,
+                ),
                 load=load,
                 inventory=known,
                 progress=progress,
                 stop=stop,
+                preflight=preflight(
+                    host_name, stop.check, lambda text: progress.tell("preflight", text), on_host=True
+                ).check,
                 provenance=lambda claim: _provenance(claim, known, inspector),
                 log_path=lambda claim: str(server_log(claim.host, claim.attempt_id)),
             )
             yield Execute(
                 store=store,
                 ownership=KernelOwnership(settings.locks_folder()),
-                clean_room=GpuCleanRoom(inspector, host.gpus, waits.gpu_idle_wait_s),
+                clean_room=GpuCleanRoom(
+                    inspector,
+                    host.gpus,
+                    host.gpu_kind,
+                    waits.gpu_idle_wait_s,
+                    SharedMemory(record=settings.locks_folder() / f"{host_name}.shm.json"),
+                ),
                 work=work,
                 stop=stop,
                 lease_ttl_s=waits.lease_ttl_s,
@@ -123,12 +141,49 @@ def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Ex
         engine.dispose()
 
 
+def preflight(host_name: str, should_stop: Callable[[], None], tell: Callable[[str], None], on_host: bool) -> Preflight:
+    """The checks before a launch on the named host: on it, or (`on_host` False) on a machine that only plans."""
+    from ddqueue.domain.failures import AttemptFailure
+    from ddqueue.domain.preflight.build import Build
+    from ddqueue.engine import command
+    from ddqueue.engine.capabilities import BuildReader, can_start
+    from ddqueue.files.model_config import look
+    from ddqueue.services.preflight import Preflight
+
+    reader = BuildReader(settings.caches_folder(host_name) / "builds", should_stop=should_stop, tell=tell)
+
+    @cache  # one plan asks for many cells
+    def ask(words: tuple[str, ...], environment: tuple[tuple[str, str], ...]) -> Build:
+        return reader.ask(words, dict(environment))
+
+    def build(request: LaunchRequest) -> Build:
+        words = command.starter(request)
+        if not on_host and not can_start(words):
+            return Build(problem=f"{words[0]} is not on this machine")
+        try:
+            return ask(words, tuple(sorted({**request.profile.env, **request.cell.env}.items())))
+        except AttemptFailure as failure:
+            if on_host:
+                raise
+            return Build(problem=f"{failure.evidence}, on this machine")  # the host may well have it
+
+    return Preflight(lambda request: command.build(request, port=1).argv, build, cache(look), on_host)
+
+
+def planning_checks(tell: Callable[[str], None]) -> Examine:
+    """What `plan` can check of a job on this machine, for each host by its own paths and commands."""
+    checks = cache(lambda host_name: preflight(host_name, lambda: None, tell, on_host=False))
+    return lambda request, points: checks(request.host.name).examine(request, points)
+
+
 def gpu_inspector(host: Host) -> GpuInspector:
     """Reads the host's GPUs. A simulated host's are made when they are not there yet."""
     if not host.simulated:
         from ddqueue.gpu.nvml import NvmlInspector
+        from ddqueue.gpu.visible import VisibleGpus
 
-        return NvmlInspector()
+        visible = settings.visible_devices()
+        return NvmlInspector() if visible is None else VisibleGpus(NvmlInspector(), visible)
     from ddqueue.sim.gpus import SimulatedGpus
 
     folder = settings.simulated_gpus_folder(host.name)
@@ -144,10 +199,12 @@ def server_log(host: str, attempt_id: int) -> Path:
     return settings.logs_folder() / host / f"attempt-{attempt_id}.log"
 
 
-def _host_environment(host: Host) -> Mapping[str, str]:
-    """What a server on simulated GPUs needs to know; nothing on real ones."""
+def _host_environment(host: Host, inspector: GpuInspector) -> Mapping[str, str]:
+    """Which GPUs a server sees: exactly the host's, in PCI order, whatever the worker itself was started with."""
     if host.simulated_box is None:
-        return {}
+        from ddqueue.gpu.visible import cuda_environment
+
+        return cuda_environment(inspector.read())
     return {
         "DDQUEUE_SIM_BOX": host.simulated_box,
         "DDQUEUE_SIM_GPUS": str(settings.simulated_gpus_folder(host.name)),
@@ -158,20 +215,10 @@ def _provenance(claim: Claim, known: Inventory, inspector: GpuInspector) -> Mapp
     host, profile = known.host(claim.host), known.engine(claim.cell.engine)
     if host.simulated != profile.simulated:
         raise UsageError(f"engine {profile.name} cannot run on {host.name}: one of them is simulated, the other is not")
+    from ddqueue.gpu.provenance import describe_host
+
     return {
         "ddqueue": __version__,
-        "simulated": host.simulated,
-        "machine": {"name": platform.node(), "kernel": platform.release(), "python": platform.python_version()},
-        "gpus": [
-            {
-                "index": gpu.index,
-                "uuid": gpu.uuid,
-                "name": gpu.name,
-                "memory_total_mib": gpu.memory_total_mib,
-                "memory_used_mib": gpu.memory_used_mib,
-            }
-            for gpu in inspector.read()
-        ],
-        "interconnect": host.interconnect,
         "engine": profile.name,
+        **describe_host(inspector, host.simulated, host.interconnect, os.environ),
     }

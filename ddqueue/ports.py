@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Protocol
 
 from ddqueue.domain.configuration import Cell, Parallelism
@@ -59,8 +60,17 @@ class AttemptStore(Protocol):
     def record_provenance(self, claim: Claim, values: Mapping[str, Any]) -> None: ...
 
     def record_configuration(
-        self, claim: Claim, requested: Mapping[str, Any], effective: Mapping[str, Any], difference: Mapping[str, Any]
+        self,
+        claim: Claim,
+        requested: Mapping[str, Any],
+        effective: Mapping[str, Any],
+        difference: Mapping[str, Any],
+        effective_hash: str = "",
     ) -> None: ...
+
+    def same_server(self, claim: Claim, effective_hash: str) -> SameServer | None:
+        """Another job of the sweep, on this host and with this parallelism, that was measured on an equal server."""
+        ...
 
     def record_measurement(self, claim: Claim, measurement: Measurement) -> None: ...
 
@@ -107,23 +117,63 @@ class Wakeups(Protocol):
         ...
 
 
+class TroubleKind(StrEnum):
+    """Why a GPU that answers must not be used."""
+
+    MIG = "MIG"
+    """It is cut into instances; a server needs whole GPUs."""
+    COMPUTE_MODE = "compute mode"
+    """It takes one process only, or none."""
+    ECC = "ECC"
+    """Uncorrectable memory errors since the driver was loaded."""
+    ROW_REMAP = "row remap"
+    """A bad row waits to be replaced, which a reset does, or could not be replaced."""
+    RECOVERY = "recovery"
+    """After an Xid the driver asks for a reset or a reboot before the GPU is used again."""
+    UNREADABLE = "unreadable"
+    """A query gave no answer, so that nobody can say whether the GPU is idle."""
+
+
+@dataclass(frozen=True)
+class GpuTrouble:
+    """One reason not to use a GPU; `text` is the reading that says so."""
+
+    kind: TroubleKind
+    text: str
+
+
 @dataclass(frozen=True)
 class GpuReading:
-    """One GPU at one moment. `uuid` names it for ever; `index` is the PCI order."""
+    """One GPU at one moment. `uuid` names it for ever; `index` is the PCI order.
+
+    `memory_used_mib` leaves out what the driver keeps for itself. `utilization_percent` is None where the driver cannot
+    say. `troubles` is empty for a GPU that may be used.
+    """
 
     index: int
     uuid: str
     name: str
     memory_total_mib: int
     memory_used_mib: int
-    utilization_percent: int
+    utilization_percent: int | None
     pids: tuple[int, ...]
+    pci_bus_id: str = ""
+    troubles: tuple[GpuTrouble, ...] = ()
 
 
 class GpuInspector(Protocol):
     """Reads GPUs; never changes a setting. Raises AttemptFailure(GPU_LOST) when they cannot be read."""
 
-    def read(self) -> list[GpuReading]: ...
+    def read(self) -> list[GpuReading]:
+        """Every GPU, in PCI order, whatever CUDA_VISIBLE_DEVICES says."""
+        ...
+
+    def describe(self) -> Mapping[str, Any]:
+        """What an attempt remembers of them, as plain JSON values: `gpus`, in PCI order, and what is between them.
+
+        What a driver cannot say is null: a description is never a reason to refuse a GPU.
+        """
+        ...
 
 
 class CleanRoom(Protocol):
@@ -189,11 +239,24 @@ class LaunchRequest:
 
 @dataclass(frozen=True)
 class ConfigurationCheck:
-    """What was asked, what the server says it runs, and where they differ (setting -> [asked, effective])."""
+    """What was asked, what the server says it runs, and where they differ (setting -> [asked, effective]).
+
+    `effective_hash` is equal for two servers that run the same, whatever was asked of them.
+    """
 
     requested: Mapping[str, Any]
     effective: Mapping[str, Any]
     difference: Mapping[str, Any]
+    effective_hash: str = ""
+
+
+@dataclass(frozen=True)
+class SameServer:
+    """A job that was measured on a server that ran the same as another job's."""
+
+    job_id: int
+    cell_label: str
+    requested: Mapping[str, Any]
 
 
 class RunningServer(Protocol):
@@ -226,13 +289,15 @@ class RunningServer(Protocol):
         ...
 
     def explain(self, error: str) -> Failure | None:
-        """The class the log gives for trouble under load, if any."""
+        """The class the log gives for trouble under load, if any; raises AttemptFailure like `check_alive` when the
+        trouble was the server's end, for which it waits a moment."""
         ...
 
     def flush_cache(self) -> None: ...
 
-    def stop(self) -> None:
-        """End the server and its whole session; returns when every process is gone. Safe to call again."""
+    def stop(self) -> str:
+        """End the server and its whole session; returns when every process is gone, and says how: `clean`, or what
+        force it took. Safe to call again."""
         ...
 
 
@@ -248,9 +313,19 @@ class LoadClient(Protocol):
     """Generates load in a process of its own."""
 
     def run(
-        self, url: str, point: Point, repeat: int, salt: str, should_stop: Callable[[], None], warm_up: bool = False
+        self,
+        url: str,
+        point: Point,
+        repeat: int,
+        salt: str,
+        should_stop: Callable[[], None],
+        warm_up: bool = False,
+        prompts: str | None = None,
     ) -> PointRun:
-        """One closed-loop run of `point`. Requests that fail are recorded, never retried."""
+        """One closed-loop run of `point`, its prompts cut from the text file `prompts` if one is named.
+
+        Requests that fail are recorded, never retried.
+        """
         ...
 
 

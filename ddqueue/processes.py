@@ -60,6 +60,16 @@ def carriers(variable: str, value: str) -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != mine and _carries(name, mark)]
 
 
+def session_members(session: int) -> dict[int, str]:
+    """The processes of the session, each with its state as the kernel writes it: Z waits to be reaped."""
+    found = {}
+    for name in os.listdir("/proc"):
+        fields = _stat(int(name)) if name.isdigit() else None
+        if fields is not None and int(fields[3]) == session:
+            found[int(name)] = fields[0]
+    return found
+
+
 def openers(path: str) -> list[int]:
     """Processes, other than the caller, that have `path` open, as far as this user can see."""
     mine = os.getpid()

@@ -26,6 +26,12 @@ class Patience:
     """The longest an attempt may take in all."""
     database_away_s: float = 900.0
     """How long an attempt keeps trying to store what it has measured."""
+    server_start_s: float = 3600.0
+    """The longest a server's start may take in all."""
+    server_silent_s: float = 900.0
+    """How long a starting server may make no progress."""
+    compiler_silent_s: float = 1800.0
+    """The same while it compiles."""
     gpu_idle_wait_s: float = 60.0
     """How long the GPUs may take to come back to idle, before a start and after a stop."""
 
@@ -54,6 +60,11 @@ def logs_folder() -> Path:
 def simulated_gpus_folder(host: str) -> Path:
     """Where the memory of a simulated host's GPUs is kept."""
     return home() / "sim" / host
+
+
+def visible_devices() -> str | None:
+    """The GPUs of this machine that a worker may use, as CUDA_VISIBLE_DEVICES spells them; None = every one."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES")
 
 
 def caches_folder(host: str) -> Path:

@@ -12,9 +12,14 @@ import click
 from ddqueue.report.grid import Grid, as_plain
 
 
-def print_json(value: Any) -> None:
+def as_json_text(value: Any) -> str:
     """One JSON document; times in ISO 8601."""
-    click.echo(json.dumps(value, indent=2, default=_plain, ensure_ascii=False))
+    return json.dumps(value, indent=2, default=_plain, ensure_ascii=False)
+
+
+def print_json(value: Any) -> None:
+    """Print `as_json_text`."""
+    click.echo(as_json_text(value))
 
 
 def print_table(title: str, heads: Sequence[str], rows: Sequence[Sequence[object]]) -> None:

@@ -9,6 +9,7 @@ import click
 from ddqueue import bootstrap
 from ddqueue.cli.output import duration, print_json, print_table
 from ddqueue.domain.planning import Plan, PlannedJob
+from ddqueue.domain.preflight.finding import Finding, Severity
 from ddqueue.files.sweep_file import read_sweep
 from ddqueue.services.plan import plan as work_out
 
@@ -22,10 +23,14 @@ from ddqueue.services.plan import plan as work_out
 def plan(file: Path, inventory: Path | None, as_json: bool) -> None:
     """Show what the sweep in FILE would do: cells, restarts, points, expected time.
 
+    Jobs that would be refused before their server is started are marked, with the reason; they end UNSUPPORTED,
+    BAD_ARGS or MODEL_NOT_FOUND when submitted. What lies only on the hosts is checked there, before each launch.
+
     Needs no database and changes nothing.
     """
     known = bootstrap.inventory(inventory)
-    worked_out = work_out(read_sweep(file, known), known)
+    examine = bootstrap.planning_checks(lambda text: click.echo(text, err=True))
+    worked_out = work_out(read_sweep(file, known), known, examine=examine)
     if as_json:
         print_json(worked_out.to_json())
         return
@@ -37,12 +42,8 @@ def plan(file: Path, inventory: Path | None, as_json: bool) -> None:
 def _print_cells(plan: Plan) -> None:
     """One row a cell, one column a host and parallelism, with the expected time of that job."""
     columns = list(dict.fromkeys((job.host, job.parallelism) for host in plan.hosts for job in host.jobs))
-    by_cell: dict[str, dict[tuple[str, str], PlannedJob]] = {}
-    for host in plan.hosts:
-        for job in host.jobs:
-            by_cell.setdefault(job.cell, {})[job.host, job.parallelism] = job
     rows = []
-    for number, (cell, jobs) in enumerate(by_cell.items(), start=1):
+    for number, (cell, jobs) in enumerate(_cells(plan).items(), start=1):
         first = next(iter(jobs.values()))
         label = first.label + (" (out of distribution)" if first.out_of_distribution else "")
         rows.append([number, cell, label, *(_time(jobs[column]) for column in columns)])
@@ -51,6 +52,15 @@ def _print_cells(plan: Plan) -> None:
     title = f"{plan.sweep}: {plan.model} on {plan.engine}{kind}, {len(rows)} cells, {plan.jobs} jobs{folded}"
     print_table(title, ["#", "hash", "cell", *(f"{host} {label}" for host, label in columns)], rows)
     click.echo(f"\nOn every server: {', '.join(plan.points)}\n")
+
+
+def _cells(plan: Plan) -> dict[str, dict[tuple[str, str], PlannedJob]]:
+    """The jobs of each cell, by host and parallelism, in the order of the table."""
+    by_cell: dict[str, dict[tuple[str, str], PlannedJob]] = {}
+    for host in plan.hosts:
+        for job in host.jobs:
+            by_cell.setdefault(job.cell, {})[job.host, job.parallelism] = job
+    return by_cell
 
 
 def _print_hosts(plan: Plan) -> None:
@@ -73,7 +83,38 @@ def _print_foot(plan: Plan) -> None:
     )
     for warning in plan.warnings:
         click.echo(click.style("warning: ", fg="yellow") + warning.text)
+    for found, where in _findings(plan).items():
+        failure = f"{found.failure}: " if found.failure else ""
+        click.echo(f"{_HEADS[found.severity]}{failure}{found.text} ({where})")
+
+
+_HEADS = {
+    Severity.ERROR: click.style("refused: ", fg="red"),
+    Severity.WARNING: click.style("warning: ", fg="yellow"),
+    Severity.NOTE: "note: ",
+}
+
+
+def _findings(plan: Plan) -> dict[Finding, str]:
+    """Each finding once, the refusals first, with the columns and the cells' numbers in the table it is about."""
+    numbers = {cell: number for number, cell in enumerate(_cells(plan), start=1)}
+    found: dict[Finding, dict[str, list[str]]] = {}
+    for job in (job for host in plan.hosts for job in host.jobs):
+        for finding in job.findings:
+            column = found.setdefault(finding, {}).setdefault(f"{job.host} {job.parallelism}", [])
+            column.append(str(numbers[job.cell]))
+    order = list(Severity)
+    return {
+        finding: "; ".join(
+            # What could not be checked is about files and builds: which cells need them says nothing more.
+            column if finding.severity is Severity.NOTE else f"{column}, cell {', '.join(cells)}"
+            for column, cells in found[finding].items()
+        )
+        for finding in sorted(found, key=lambda finding: order.index(finding.severity))
+    }
 
 
 def _time(job: PlannedJob) -> str:
+    if job.refusal is not None:
+        return str(job.refusal.failure)
     return duration(job.expected_s) + (" (as before)" if job.measured else "")

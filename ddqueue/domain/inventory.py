@@ -64,6 +64,9 @@ class EngineProfile:
     `commands` maps host names, or `*`, to the argv that starts it. `settings` maps `speculation`, `block_size`,
     `budget`, `topk`, `window`, `no_window` to templates; a setting without a template is one the build lacks.
     Placeholders: `{value}`, `{drafter}`, `{width}` (budget + 1).
+
+    `expects` maps `version`, `torch`, `cuda`, `revision` to what must be installed; `renamed` maps an argument's name
+    to the one this build has for it. `preflight` False: what is found before a launch is stored and refuses nothing.
     """
 
     name: str
@@ -72,6 +75,9 @@ class EngineProfile:
     args: Mapping[str, Scalar] = field(default_factory=dict)
     env: Mapping[str, str] = field(default_factory=dict)
     simulated: bool = False
+    expects: Mapping[str, str] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    preflight: bool = True
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from ddqueue.domain.preflight.finding import Finding, Severity
 from ddqueue.domain.sweep import JobSpec, Measure, Point, Sweep
 from ddqueue.domain.tree import is_chain_budget
 
@@ -75,7 +76,8 @@ class PlannedJob:
     """One server restart and everything measured on it.
 
     `expected_s` counts the fewest repeats, `longest_s` the most. `measured`: both are the duration of an earlier
-    attempt of the same cell on the same host, not an assumption.
+    attempt of the same cell on the same host, not an assumption. `findings`: what is known before any server starts;
+    with an error among them none does, and both times are 0.
     """
 
     cell: str
@@ -86,6 +88,12 @@ class PlannedJob:
     expected_s: float
     longest_s: float
     measured: bool = False
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def refusal(self) -> Finding | None:
+        """The first error: how the job would end, at once."""
+        return next((finding for finding in self.findings if finding.severity is Severity.ERROR), None)
 
 
 @dataclass(frozen=True)
@@ -98,8 +106,8 @@ class HostPlan:
 
     @property
     def restarts(self) -> int:
-        """One for every job: the server is never reused."""
-        return len(self.jobs)
+        """One for every job that is not refused: the server is never reused."""
+        return sum(job.refusal is None for job in self.jobs)
 
     @property
     def expected_s(self) -> float:
@@ -182,10 +190,15 @@ def expected_job_s(measure: Measure, repeats: int, assumptions: Assumptions) -> 
 
 
 def planned_job(
-    job: JobSpec, measure: Measure, assumptions: Assumptions, known_s: Mapping[JobKey, float]
+    job: JobSpec,
+    measure: Measure,
+    assumptions: Assumptions,
+    known_s: Mapping[JobKey, float],
+    findings: tuple[Finding, ...] = (),
 ) -> PlannedJob:
-    """The job with its expected time: an earlier attempt's where `known_s` has one."""
-    known = known_s.get(key_of(job))
+    """The job with its expected time: an earlier attempt's where `known_s` has one, none where it is refused."""
+    refused = any(finding.severity is Severity.ERROR for finding in findings)
+    known = 0.0 if refused else known_s.get(key_of(job))
     return PlannedJob(
         cell=job.cell.cell.hash,
         label=job.cell.label,
@@ -194,12 +207,13 @@ def planned_job(
         out_of_distribution=job.cell.out_of_distribution,
         expected_s=expected_job_s(measure, measure.repeats.minimum, assumptions) if known is None else known,
         longest_s=expected_job_s(measure, measure.repeats.maximum, assumptions) if known is None else known,
-        measured=known is not None,
+        measured=known is not None and not refused,
+        findings=findings,
     )
 
 
 def cautions(sweep: Sweep, jobs: Sequence[JobSpec]) -> list[PlanWarning]:
-    """Everything to know before this sweep is submitted."""
+    """Everything to know before this sweep is submitted; `jobs` are those that a check has not refused already."""
     return [*_tree_cautions(sweep), *_parallel_cautions(jobs), *_comparison_cautions(sweep), *_coding_cautions(sweep)]
 
 

@@ -53,11 +53,16 @@ class Coding:
 
 @dataclass(frozen=True)
 class Measure:
-    """What is measured on every running server."""
+    """What is measured on every running server.
+
+    `prompts` is a text file on each host that prompts are cut from; without one they are put together from built-in
+    phrases.
+    """
 
     points: tuple[Point, ...]
     repeats: Repeats = Repeats()
     coding: Coding | None = None
+    prompts: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, the form stored with the sweep."""
@@ -71,6 +76,7 @@ class Measure:
             "coding": None
             if self.coding is None
             else {"suite": self.coding.suite, "concurrency": list(self.coding.concurrency)},
+            "prompts": self.prompts,
         }
 
     @classmethod
@@ -81,6 +87,7 @@ class Measure:
             points=tuple(Point(*point) for point in value["points"]),
             repeats=Repeats(repeats["min"], repeats["max"], repeats["within"]),
             coding=None if coding is None else Coding(coding["suite"], tuple(coding["concurrency"])),
+            prompts=value["prompts"],
         )
 
 

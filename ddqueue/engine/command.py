@@ -11,6 +11,9 @@ from ddqueue.domain.failures import AttemptFailure, Failure
 from ddqueue.domain.inventory import EngineProfile, on_host
 from ddqueue.ports import LaunchRequest
 
+_SAID_IF_POSSIBLE = frozenset({"no_window"})
+"""For most builds the full context is what they do when no window is said; only the others have a template for it."""
+
 
 @dataclass(frozen=True)
 class Command:
@@ -30,9 +33,6 @@ def build(request: LaunchRequest, port: int) -> Command:
             no template for a setting the cell needs, BAD_ARGS when the profile has no command for this host.
     """
     profile, host = request.profile, request.host.name
-    prefix = on_host(profile.commands, host)
-    if prefix is None:
-        raise AttemptFailure(Failure.BAD_ARGS, f"engine {profile.name} has no command for host {host}")
     path = on_host(request.model.paths, host)
     if path is None:
         raise AttemptFailure(Failure.MODEL_NOT_FOUND, f"model {request.model.name} has no path for host {host}")
@@ -48,7 +48,7 @@ def build(request: LaunchRequest, port: int) -> Command:
         "weight-version": request.tag,
         "random-seed": request.random_seed,
     }
-    argv = [word.replace("{python}", sys.executable) for word in prefix]
+    argv = [*starter(request)]
     arguments = {**own, **profile.args, **request.cell.args}
     for name, value in arguments.items():
         argv += _flag(name, value)
@@ -60,12 +60,23 @@ def build(request: LaunchRequest, port: int) -> Command:
     return Command(tuple(argv), environment, _requested(argv))
 
 
+def starter(request: LaunchRequest) -> tuple[str, ...]:
+    """The words that start the build on this host, before any argument. Raises AttemptFailure(BAD_ARGS) without one."""
+    prefix = on_host(request.profile.commands, request.host.name)
+    if prefix is None:
+        raise AttemptFailure(
+            Failure.BAD_ARGS, f"engine {request.profile.name} has no command for host {request.host.name}"
+        )
+    return tuple(word.replace("{python}", sys.executable) for word in prefix)
+
+
 def missing_settings(cell: Cell, profile: EngineProfile) -> list[str]:
     """The settings the cell needs and the profile has no template for; empty when the build can run it."""
     spec = cell.speculation
     if spec is None:
         return []
-    return [name for name, value in _settings(spec).items() if value is not None and name not in profile.settings]
+    needed = [name for name, value in _settings(spec).items() if value is not None and name not in _SAID_IF_POSSIBLE]
+    return [name for name in needed if name not in profile.settings]
 
 
 def _speculation(request: LaunchRequest, spec: Speculation) -> tuple[list[str], dict[str, str]]:
@@ -93,13 +104,14 @@ def _speculation(request: LaunchRequest, spec: Speculation) -> tuple[list[str], 
 
 
 def _settings(spec: Speculation) -> dict[str, Scalar]:
-    """In the order they appear on the command line. `no_window` is only said by builds that need it said."""
+    """In the order they appear on the command line; None is not said."""
     return {
         "speculation": True,
         "block_size": spec.block_size,
         "budget": spec.budget,
         "topk": spec.topk,
         "window": spec.window,
+        "no_window": True if spec.window is None else None,
     }
 
 

@@ -1,4 +1,4 @@
-"""Why a server died or did not start: a class and the line that decided, from its log, last phase and exit code.
+"""Why a server died, hangs or did not start: a class and the line that decided, from its log, phase and exit code.
 
 The exit code alone says little: a healthy server ends with -9 after SIGTERM, and so does one without room for its
 KV cache. `Received sigquit from a child process` is never the cause.
@@ -6,84 +6,97 @@ KV cache. `Received sigquit from a child process` is never the cause.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+import signal
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from ddqueue.domain.failures import Failure
+from ddqueue.engine.findings import Finder, Finding
+from ddqueue.engine.phases import SERVING, Progress
+from ddqueue.engine.signs import exception_name
 
-_OUT_OF_MEMORY = re.compile(r"CUDA out of memory|torch\.(cuda\.)?OutOfMemoryError|CUDA error: out of memory", re.I)
-
-_LINES: tuple[tuple[Failure, re.Pattern[str]], ...] = (
-    (Failure.BAD_ARGS, re.compile(r"error: (unrecognized arguments|argument .*: |the following arguments|ambiguous)")),
-    (Failure.UNSUPPORTED, re.compile(r"only supports pp_size|not supported (for|with|by)|is not compatible with")),
-    (Failure.MODEL_NOT_FOUND, re.compile(r"429 Client Error|Too Many Requests|Repo id must|does not appear to have a")),
-    (Failure.MODEL_NOT_FOUND, re.compile(r"(OSError|FileNotFoundError|HFValidationError|RepositoryNotFoundError): ")),
-    (Failure.KV_TOO_SMALL, re.compile(r"leave no GPU memory for the KV cache|Not enough memory\. Please try to inc")),
-    (Failure.UNSUPPORTED_ARCH, re.compile(r"out of resource: shared memory|no kernel image is available|ptxas .*sm_")),
-    # Every GPU of the box answered before the launch, so the configuration asked for more than there are.
-    (Failure.UNSUPPORTED, re.compile(r"invalid device ordinal")),
-    (Failure.GPU_LOST, re.compile(r"GPU is lost|Xid|uncorrectable ECC|fallen off the bus")),
-    (Failure.GPU_BUSY, re.compile(r"memory capacity is unbalanced")),
-    (Failure.SHM_FULL, re.compile(r"No space left on device.*shm|shm.*No space left on device|Bus error")),
-    (Failure.PORT_BUSY, re.compile(r"\[Errno 98\]|address already in use", re.I)),
-    (Failure.OOM_RUN, re.compile(r"(Prefill|Decode) out of memory")),
-    (Failure.CAPTURE_FAILED, re.compile(r"Capture cuda graph failed")),
-    (Failure.NCCL_HANG, re.compile(r"NCCL.*(timeout|timed out)|Watchdog caught collective operation timeout", re.I)),
-    (Failure.SERVER_STALLED, re.compile(r"watchdog timeout", re.I)),
-)
-"""Words that decide, in the order of how sure they are."""
-
-_HARMLESS = re.compile(
-    r"server_args=ServerArgs|does not appear to have a file named generation_config"
-    r"|Ignore import error|Failed to load generation config"
-)
-_CRASH = re.compile(r"crashed with exit code|died during initialization|^\w*(Error|Exception)\b")
-_LOADING = ("start process", "init distributed", "load weights")
+_USAGE_EXIT = 2
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """`evidence` is the deciding line, or the last lines when none decided."""
+    """`evidence` is the deciding line, or the last lines when none decided, behind phase and exit code where the words
+    explain nothing; `index` is the line's place among those given. `certain`: the server does not go on after this
+    line, even while its parent lives and answers 503. `transient`: a fetch that may pass later, whatever the class's
+    own policy says."""
 
     failure: Failure
     evidence: str
+    index: int | None = None
+    certain: bool = False
+    transient: bool = False
 
 
 def diagnose(lines: Sequence[str], phase: str, exit_code: int | None = None) -> Diagnosis:
-    """Explain an ended server. `lines` is the cleaned tail of its log, `phase` the last one it reached."""
-    found = from_lines(lines, phase)
+    """Explain an ended server. `lines` are its log's telling ones, cleaned; `phase` is the last one it reached."""
+    finder = _look_through(lines, phase)
+    found = _decide(finder.findings)
+    if found is not None and found.failure is Failure.SERVER_CRASHED:
+        # The words do not explain it, so what is known of its end belongs to the evidence.
+        return replace(found, evidence=f"{_end(phase, exit_code)}: {found.evidence}")
     if found is not None:
         return found
-    if exit_code == 2:
-        return Diagnosis(Failure.BAD_ARGS, _last(lines, exit_code, phase))
-    return Diagnosis(Failure.SERVER_CRASHED, _last(lines, exit_code, phase))
+    if finder.stop_line is not None:
+        return Diagnosis(Failure.SERVER_CRASHED, f"{_end(phase, exit_code)}, asked to stop: {finder.stop_line}")
+    failure = Failure.BAD_ARGS if exit_code == _USAGE_EXIT else Failure.SERVER_CRASHED
+    return Diagnosis(failure, f"{_end(phase, exit_code)}: {_last(lines)}")
 
 
-def from_lines(lines: Sequence[str], phase: str) -> Diagnosis | None:
-    """The class that the log's own words give; None when they decide nothing."""
-    telling = [line for line in lines if not _HARMLESS.search(line)]
-    for failure, pattern in _LINES:
-        for line in telling:
-            if pattern.search(line):
-                if failure is Failure.CAPTURE_FAILED and _OUT_OF_MEMORY.search(line):
-                    return Diagnosis(Failure.OOM_CAPTURE, line.strip())
-                return Diagnosis(failure, line.strip())
-    for line in telling:
-        if _OUT_OF_MEMORY.search(line):
-            return Diagnosis(_out_of_memory(phase), line.strip())
-    return None
+def from_lines(lines: Iterable[str], phase: str) -> Diagnosis | None:
+    """The class that the log's own words give, of a server that may still live; None when they decide nothing.
+
+    A traceback that a serving process may have survived decides nothing here.
+    """
+    return _decide(
+        one for one in _look_through(lines, phase).findings if one.certain or (one.explained and not one.late)
+    )
 
 
-def _out_of_memory(phase: str) -> Failure:
-    if phase in _LOADING:
-        return Failure.OOM_LOAD
-    if phase == "allocate KV cache":
-        return Failure.KV_TOO_SMALL
-    return Failure.OOM_RUN if phase in ("warm up", "serving") else Failure.OOM_CAPTURE
+def was_asked_to_stop(lines: Iterable[str]) -> bool:
+    """Whether the log says that somebody ended the server; how it then exits is no news."""
+    return _look_through(lines, SERVING).stop_line is not None
 
 
-def _last(lines: Sequence[str], exit_code: int | None, phase: str) -> str:
-    errors = [line for line in lines if _CRASH.search(line.strip())]
+def of_silence(progress: Progress) -> Failure:
+    """What a start that makes no progress is called, by where it stands."""
+    if progress.compiler:
+        return Failure.JIT_TIMEOUT
+    return {
+        "capture graphs": Failure.CAPTURE_HANG,
+        "init distributed": Failure.NCCL_HANG,
+        SERVING: Failure.SERVER_STALLED,
+    }.get(progress.phase, Failure.READY_TIMEOUT)
+
+
+def _look_through(lines: Iterable[str], phase: str) -> Finder:
+    finder = Finder(phase)
+    for line in lines:
+        finder.take(line)
+    return finder
+
+
+def _decide(findings: Iterable[Finding]) -> Diagnosis | None:
+    best = min(findings, key=lambda one: (one.weight, not one.certain, one.index), default=None)
+    if best is None:
+        return None
+    return Diagnosis(best.failure, best.text, best.index, best.certain, best.transient)
+
+
+def _last(lines: Sequence[str]) -> str:
+    errors = [line for line in lines if exception_name(line.strip())]
     deciding = errors[-1].strip() if errors else " / ".join(line.strip() for line in lines[-3:])
-    return f"in phase '{phase}', exit code {exit_code}: {deciding or 'the log is empty'}"
+    return deciding or "the log is empty"
+
+
+def _end(phase: str, exit_code: int | None) -> str:
+    """`in phase 'serving', exit code -9 (SIGKILL)`; 137 is a shell's word for the same."""
+    if exit_code is None:
+        return f"in phase '{phase}'"
+    number = -exit_code if exit_code < 0 else exit_code - 128
+    name = f" ({signal.Signals(number).name})" if number in set(signal.Signals) else ""
+    return f"in phase '{phase}', exit code {exit_code}{name}"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import http.client
 import json
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -43,3 +45,45 @@ def ask(url: str, method: str, path: str, payload: Any = None, timeout_s: float 
         raise ConnectionError(f"{type(error).__name__}: {error}") from error
     finally:
         connection.close()
+
+
+def server_info(get: Callable[[str], Reply]) -> dict[str, Any] | None:
+    """What the server says it runs, under the name that this build and older ones have for it; None when it does not
+    say. `get` asks for a path."""
+    for path in ("/server_info", "/get_server_info"):
+        try:
+            reply = get(path)
+        except OSError:
+            return None
+        value = reply.json()
+        if reply.status == 200 and isinstance(value, dict):
+            return value
+    return None
+
+
+class Pending:
+    """A request on a thread of its own, so that whoever waits for the answer can watch the server meanwhile."""
+
+    def __init__(self, url: str, method: str, path: str, payload: Any = None, timeout_s: float = 10.0) -> None:
+        self._outcome: Reply | OSError = TimeoutError("no answer yet")
+        self._thread = threading.Thread(
+            target=self._ask, args=(url, method, path, payload, timeout_s), name=f"{method} {path}", daemon=True
+        )
+        self._thread.start()
+
+    def answered(self, wait_s: float) -> bool:
+        """Whether it is over, well or badly, after at most `wait_s`."""
+        self._thread.join(wait_s)
+        return not self._thread.is_alive()
+
+    def result(self) -> Reply:
+        """Raises OSError as `ask` does, and before it is over."""
+        if isinstance(self._outcome, OSError):
+            raise self._outcome
+        return self._outcome
+
+    def _ask(self, url: str, method: str, path: str, payload: Any, timeout_s: float) -> None:
+        try:
+            self._outcome = ask(url, method, path, payload, timeout_s)
+        except OSError as error:
+            self._outcome = error

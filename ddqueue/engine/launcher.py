@@ -1,4 +1,4 @@
-"""Starting one SGLang: own session, fresh port, log to a file, the host's lock passed on."""
+"""Starting one SGLang: own session, fresh port, bounded log, persistent compile caches, the host's lock passed on."""
 
 from __future__ import annotations
 
@@ -12,8 +12,13 @@ from pathlib import Path
 
 from ddqueue.domain.failures import AttemptFailure, Failure
 from ddqueue.domain.inventory import Host
-from ddqueue.engine.command import build
-from ddqueue.engine.server import SglangServer, StartLimits
+from ddqueue.engine.caches import compile_caches
+from ddqueue.engine.command import Command, build
+from ddqueue.engine.effective import tree_settings
+from ddqueue.engine.family import Family
+from ddqueue.engine.limits import StartLimits
+from ddqueue.engine.output import BoundedLog
+from ddqueue.engine.server import SglangServer
 from ddqueue.ports import LaunchRequest
 
 _PORTS = range(20000, 32000)
@@ -26,38 +31,47 @@ _PRIVATE = "DDQUEUE_"
 @dataclass(frozen=True)
 class SglangEngine:
     """Starts servers by their engine profile. `host_environment` adds what a kind of host needs (simulated GPUs);
-    `mark` names the variable that marks the server's processes with the lock's path."""
+    `mark` names the variable that marks the server's processes with the lock's path; `caches` says where a host keeps
+    its compile caches, a folder a build."""
 
     mark: str
     limits: StartLimits
     host_environment: Callable[[Host], Mapping[str, str]]
+    caches: Callable[[str], Path]
 
     def launch(self, request: LaunchRequest) -> SglangServer:
         port = free_port()
         command = build(request, port)
+        output = BoundedLog(Path(request.log_path))
+        try:
+            process = subprocess.Popen(
+                command.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output.fd,
+                stderr=subprocess.STDOUT,
+                env=self._environment(request, command),
+                start_new_session=True,
+                pass_fds=(request.lock_fd,),
+            )
+        except OSError as error:
+            output.close()
+            raise AttemptFailure(
+                Failure.BAD_ARGS, f"cannot start {command.argv[0]}: {error.strerror or error}"
+            ) from error
+        family = Family(process, self.mark, request.lock_path)
+        requested = {**tree_settings(request.cell), **command.requested}
+        return SglangServer(process, port, request.tag, command, requested, output, family, self.limits)
+
+    def _environment(self, request: LaunchRequest, command: Command) -> dict[str, str]:
+        """Our own environment, less our secrets; then what the host and the build need; then what a person wrote, whose
+        word is the last, but for what makes the processes ours."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(_PRIVATE)}
+        if not request.profile.simulated:
+            environment |= compile_caches(self.caches(request.host.name) / request.profile.name)
         environment |= self.host_environment(request.host)
         environment |= command.environment
         # SGLang's processes rename themselves, which wipes /proc/PID/environ and our mark with it, unless told not to.
-        environment |= {self.mark: request.lock_path, "SPT_NOENV": "1", "PYTHONUNBUFFERED": "1"}
-        log_path = Path(request.log_path)
-        log_path.parent.mkdir(parents=True, exist_ok=True)
-        with log_path.open("ab") as log:
-            try:
-                process = subprocess.Popen(
-                    command.argv,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    env=environment,
-                    start_new_session=True,
-                    pass_fds=(request.lock_fd,),
-                )
-            except OSError as error:
-                raise AttemptFailure(
-                    Failure.BAD_ARGS, f"cannot start {command.argv[0]}: {error.strerror or error}"
-                ) from error
-        return SglangServer(process, f"http://127.0.0.1:{port}", request.tag, command, log_path, self.limits)
+        return environment | {self.mark: request.lock_path, "SPT_NOENV": "1", "PYTHONUNBUFFERED": "1"}
 
 
 def free_port() -> int:

@@ -9,7 +9,7 @@ from ddqueue.domain.inventory import Drafter, EngineProfile, Host, Inventory, Mo
 from ddqueue.files.problems import Problems, suggestion
 from ddqueue.files.templates import check_placeholders, read_templates
 from ddqueue.files.typed import NAME, NAME_REMEDY, Field, Section
-from ddqueue.files.values import Owned, read_arguments, read_variables
+from ddqueue.files.values import Owned, argument_name, read_arguments, read_variables
 from ddqueue.files.yaml12 import MapNode, parse, read_text
 
 SIMULATED_BOXES = ("pcie", "nvlink")
@@ -17,6 +17,7 @@ EVERY_HOST = "*"
 MAX_GPUS = 64
 MAX_BLOCK_SIZE = 1024
 MAX_CONTEXT_TOKENS = 100_000_000
+EXPECTABLE = ("version", "torch", "cuda", "revision")
 
 _PATH_REMEDY = 'Write one path, or one for each host: {rtx6000: /a, "*": /b}.'
 _COMMAND_REMEDY = "Write a list of words, [/opt/sglang/bin/python, -m, sglang.launch_server], or one for each host."
@@ -107,8 +108,8 @@ def _drafter(field: Field, hosts: Collection[str]) -> Drafter | None:
 
 
 def _engine(name: str, section: Section, hosts: Collection[str]) -> EngineProfile:
-    section.allow(("command", "settings", "args", "env", "simulated"))
-    simulated = section.get("simulated")
+    section.allow(("command", "settings", "args", "env", "simulated", "expects", "renamed", "preflight"))
+    simulated, preflight = section.get("simulated"), section.get("preflight")
     return EngineProfile(
         name=name,
         commands=_commands(section.need("command", _COMMAND_REMEDY), hosts),
@@ -116,6 +117,9 @@ def _engine(name: str, section: Section, hosts: Collection[str]) -> EngineProfil
         args=read_arguments(section.get("args"), Owned.always()),
         env=read_variables(section.get("env"), Owned.always()),
         simulated=(simulated.flag() if simulated else None) or False,
+        expects=_expects(section.get("expects")),
+        renamed=_renamed(section.get("renamed")),
+        preflight=preflight is None or preflight.flag() is not False,
     )
 
 
@@ -142,6 +146,28 @@ def _commands(field: Field | None, hosts: Collection[str]) -> dict[str, tuple[st
                 words.append(word)
         commands[host] = tuple(words)
     return commands
+
+
+def _expects(field: Field | None) -> dict[str, str]:
+    """What must be installed, as written: 2.10 is not 2.1."""
+    section = field.mapping("Write {version: 0.5.15, torch: 2.11}.") if field else None
+    if section is None:
+        return {}
+    section.allow(EXPECTABLE)
+    words = {name: value.word("Write the version, or the start of it.") for name, value in section}
+    return {name: word for name, word in words.items() if word is not None}
+
+
+def _renamed(field: Field | None) -> dict[str, str]:
+    """Arguments by the name they are asked by, each with the name this build has for it."""
+    section = field.mapping("Write {cuda-graph-max-bs: cuda-graph-max-bs-decode}.") if field else None
+    found = {}
+    for asked, value in section or ():
+        word = value.word("Write the argument's name in this build.")
+        old, new = argument_name(asked, value), None if word is None else argument_name(word, value)
+        if old is not None and new is not None:
+            found[old] = new
+    return found
 
 
 def _by_host(field: Field | None, hosts: Collection[str]) -> dict[str, Field]:

@@ -15,6 +15,7 @@ MAX_POINTS = 256
 MAX_REPEATS = 100
 _LARGEST = {"concurrency": 4096, "context": 10_000_000, "output": 1_000_000}
 _POINTS_REMEDY = "Write a list: [{concurrency: 1, context: [60, 1024], output: 256}]."
+_PROMPTS_REMEDY = "Write the path that a text file has on every host, such as /data/prompts.txt."
 _WITHIN_REMEDY = "Write a share of the mean, such as 3% or 0.03."
 
 
@@ -24,12 +25,13 @@ def read_measure(root: Section, model: Model | None) -> Measure:
     section = field.mapping("Write points, and if you like repeats and coding.") if field else None
     if section is None:
         return Measure(points=())
-    section.allow(("points", "repeats", "coding"))
-    repeats, coding = section.get("repeats"), section.get("coding")
+    section.allow(("points", "repeats", "coding", "prompts"))
+    repeats, coding, prompts = section.get("repeats"), section.get("coding"), section.get("prompts")
     return Measure(
         points=_points(section.need("points", _POINTS_REMEDY), model),
         repeats=_repeats(repeats) if repeats else Repeats(),
         coding=None if coding is None or coding.is_none else _coding(coding),
+        prompts=None if prompts is None or prompts.is_none else prompts.text(_PROMPTS_REMEDY),
     )
 
 

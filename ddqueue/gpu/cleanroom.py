@@ -1,4 +1,4 @@
-"""Proof that a host's GPUs are free: memory at its idle baseline, no process, room in /dev/shm."""
+"""Proof that a host's GPUs are fit and free, before a server starts and after it has gone."""
 
 from __future__ import annotations
 
@@ -7,62 +7,73 @@ import time
 from collections.abc import Callable
 
 from ddqueue.domain.failures import AttemptFailure, Failure
+from ddqueue.gpu.fitness import describe_use, is_idle, unfit
+from ddqueue.gpu.shared_memory import SharedMemory
 from ddqueue.ports import GpuInspector, GpuReading
-from ddqueue.processes import command_line
+
+SHM_FREE_MIB = 64
+"""What SGLang's ranks and NCCL were seen to need in /dev/shm, with room to spare."""
 
 _POLL_S = 0.2
 
 
 class GpuCleanRoom:
-    """Polls with a deadline, never sleeps a fixed time: a process's end is not its memory's release."""
+    """Polls with a deadline, never sleeps a fixed time: a process's end is not its memory's release.
+
+    Used between taking and giving back the host's lock, so that whatever it cleans up is no living attempt's.
+    """
 
     def __init__(
         self,
         inspector: GpuInspector,
         gpus: int,
+        gpu_kind: str,
         wait_s: float,
-        idle_memory_mib: int = 600,
-        shm_free_mib: int = 64,
+        shared_memory: SharedMemory | None = None,
+        shm_free_mib: int = SHM_FREE_MIB,
     ) -> None:
-        """`idle_memory_mib` is what a driver keeps on an idle GPU; above it the GPU counts as used."""
+        """`gpus` whole GPUs of `gpu_kind` must be there, healthy and, within `wait_s`, idle."""
         self._inspector = inspector
         self._gpus = gpus
+        self._gpu_kind = gpu_kind
         self._wait_s = wait_s
-        self._idle_memory_mib = idle_memory_mib
+        self._shared_memory = shared_memory or SharedMemory()
         self._shm_free_mib = shm_free_mib
 
     def prove_clean(self, should_stop: Callable[[], None]) -> list[GpuReading]:
-        free = _free_mib("/dev/shm")
+        # A former attempt may have died before it could clean up; its processes were ended when the lock was taken.
+        self._shared_memory.remove_left()
+        free = free_mib(self._shared_memory.folder)
         if free < self._shm_free_mib:
-            raise AttemptFailure(Failure.SHM_FULL, f"/dev/shm has {free} MiB free, {self._shm_free_mib} are needed")
-        return self._wait_idle(Failure.GPU_BUSY, should_stop)
+            raise AttemptFailure(
+                Failure.SHM_FULL, f"{self._shared_memory.folder} has {free} MiB free, {self._shm_free_mib} are needed"
+            )
+        readings = self._wait_idle(Failure.GPU_BUSY, should_stop)
+        self._shared_memory.snapshot()
+        return readings
 
     def prove_released(self) -> list[GpuReading]:
-        return self._wait_idle(Failure.GPU_NOT_RELEASED, lambda: None)
+        readings = self._wait_idle(Failure.GPU_NOT_RELEASED, lambda: None)
+        self._shared_memory.remove_left()
+        return readings
 
     def _wait_idle(self, failure: Failure, should_stop: Callable[[], None]) -> list[GpuReading]:
         deadline = time.monotonic() + self._wait_s
         while True:
             readings = self._inspector.read()
-            if len(readings) < self._gpus:
-                raise AttemptFailure(Failure.GPU_LOST, f"{len(readings)} GPUs answer, the inventory says {self._gpus}")
-            busy = [reading for reading in readings if self._busy(reading)]
+            problems = unfit(readings, self._gpus, self._gpu_kind)
+            if problems:
+                raise AttemptFailure(Failure.GPU_LOST, "; ".join(problems))
+            busy = [reading for reading in readings if not is_idle(reading)]
             if not busy:
                 return readings
             if time.monotonic() > deadline:
-                raise AttemptFailure(failure, "; ".join(_described(reading) for reading in busy))
+                raise AttemptFailure(failure, "; ".join(describe_use(reading) for reading in busy))
             should_stop()
             time.sleep(_POLL_S)
 
-    def _busy(self, reading: GpuReading) -> bool:
-        return bool(reading.pids) or reading.memory_used_mib > self._idle_memory_mib
 
-
-def _described(reading: GpuReading) -> str:
-    who = ", ".join(f"pid {pid} ({command_line(pid) or 'not visible'})" for pid in reading.pids) or "no visible process"
-    return f"GPU {reading.index} ({reading.uuid}): {reading.memory_used_mib} MiB used by {who}"
-
-
-def _free_mib(folder: str) -> int:
+def free_mib(folder: str | os.PathLike[str]) -> int:
+    """Room left for others than root on the file system of `folder`."""
     status = os.statvfs(folder)
     return status.f_bavail * status.f_frsize // 2**20

@@ -33,14 +33,18 @@ def main() -> int:
             print(f"not a run request: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
             return 2
         source = sources.setdefault(address, PromptSource(address))
-        sys.stdout.buffer.write(serve(request, address, source).to_line())
+        try:
+            bodies, prompts = source.bodies(request)
+        except ValueError as error:
+            print(f"no prompts: {error}", file=sys.stderr)  # noqa: T201
+            return 2
+        sys.stdout.buffer.write(serve(request, address, bodies, prompts).to_line())
         sys.stdout.buffer.flush()
     return 0
 
 
-def serve(request: RunRequest, address: Address, source: PromptSource) -> RunResult:
-    """Carry out one run: prompts first, then the window, then the reading of what it kept."""
-    bodies, prompts = source.bodies(request)
+def serve(request: RunRequest, address: Address, bodies: list[bytes], prompts: str) -> RunResult:
+    """Carry out one run: the window, then the reading of what it kept. `prompts` says where the bodies came from."""
     window = Window(address, bodies, request.concurrency, request.limits)
     cpu_before_s, queued_before_s = time.process_time(), _run_queue_s()
     window.run()

@@ -23,7 +23,8 @@ class RunRequest:
     """One closed-loop run: `requests` in all, `concurrency` of them in flight, none sent twice.
 
     Prompts have exactly `context` tokens, no two alike, and depend on `salt`, `repeat` and `warm_up` and nothing else.
-    `vocabulary` bounds the token ids for a server without a tokenizer: from, up to but not including.
+    `prompts` names a text file to cut them from. `vocabulary` bounds the token ids for a server without a tokenizer:
+    from, up to but not including.
     """
 
     url: str
@@ -35,6 +36,7 @@ class RunRequest:
     salt: str
     warm_up: bool = False
     limits: Limits = field(default_factory=Limits)
+    prompts: str | None = None
     vocabulary: tuple[int, int] = (1000, 20000)
 
     def to_line(self) -> bytes:

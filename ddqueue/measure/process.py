@@ -61,21 +61,31 @@ class ClientProcess:
         return None if self._process is None else self._process.pid
 
     def run(
-        self, url: str, point: Point, repeat: int, salt: str, should_stop: Callable[[], None], warm_up: bool = False
+        self,
+        url: str,
+        point: Point,
+        repeat: int,
+        salt: str,
+        should_stop: Callable[[], None],
+        warm_up: bool = False,
+        prompts: str | None = None,
     ) -> PointRun:
         """One closed-loop run of `point` against `url`; a warm-up asks for at most WARM_UP_OUTPUT tokens.
 
         Failed requests are in the result, never raised. Whatever `should_stop` raises is passed on, and
         AttemptFailure(INFRA) is raised when the client itself failed; in both cases the process is gone by then.
+        Raises AttemptFailure(BAD_ARGS) when the file `prompts` cannot be read.
         Raises UsageError when `url` is no server's address.
         """
         Address.of(url)
+        if prompts is not None and not os.access(prompts, os.R_OK):
+            raise AttemptFailure(Failure.BAD_ARGS, f"measure.prompts: {prompts} cannot be read on this host")
         if warm_up:
             point = replace(point, output=min(point.output, WARM_UP_OUTPUT))
         limits = self._limits or Limits.for_point(point)
         requests = self._requests or point.concurrency
         request = RunRequest(
-            url, point.concurrency, point.context, point.output, requests, repeat, salt, warm_up, limits
+            url, point.concurrency, point.context, point.output, requests, repeat, salt, warm_up, limits, prompts
         )
         rounds = -(-requests // point.concurrency)
         try:

@@ -2,7 +2,7 @@
 
 Prompts are sent as token ids, so their length is exact by construction. A few random ids come first, so that a prefix
 cache finds nothing; the rest is text, cut by the server's own tokenizer, which is asked once. A server without one gets
-random ids throughout.
+random ids throughout. Prompts from a file of the person's own begin at random places of it instead.
 """
 
 from __future__ import annotations
@@ -20,10 +20,15 @@ from ddqueue.measure.phrases import phrases
 TOKENIZE = "/tokenize"
 TOKENIZE_LIMIT_S = 60.0
 
+OWN_TEXT_LIMIT_BYTES = 64 * 2**20
+CHARACTERS_PER_TOKEN = 6
+"""More than text usually has, so that one excerpt is nearly always enough."""
+
 OPENING_TOKENS = 8
 """Random ids in front: of thousands for each place, so that two prompts seldom share even the first."""
 
 TEXT = "text"
+OWN_TEXT = "own text"
 RANDOM_IDS = "random ids"
 
 
@@ -33,9 +38,18 @@ class PromptSource:
     def __init__(self, address: Address) -> None:
         self._address = address
         self._phrases: list[list[int]] | None = None
+        self._own_text: tuple[str, str] = ("", "")
 
     def bodies(self, request: RunRequest) -> tuple[list[bytes], str]:
-        """One body a request, as JSON for `POST /generate`, and where the prompts came from: TEXT or RANDOM_IDS."""
+        """One body a request, as JSON for `POST /generate`, and where the prompts came from: TEXT, OWN_TEXT or
+        RANDOM_IDS.
+
+        Raises:
+            ValueError: the person's own text is too short, or the server cannot tokenize it.
+        """
+        if request.prompts is not None:
+            cut = [self._excerpt(request, request.prompts, index) for index in range(request.requests)]
+            return [_body(prompt, request.output) for prompt in cut], OWN_TEXT
         if self._phrases is None:
             self._phrases = self._tokenized()
         bodies = [
@@ -43,13 +57,28 @@ class PromptSource:
         ]
         return bodies, TEXT if self._phrases else RANDOM_IDS
 
+    def _excerpt(self, request: RunRequest, path: str, index: int) -> list[int]:
+        """`context` tokens of the file, from a place of its own."""
+        if self._own_text[0] != path:
+            with open(path, "rb") as file:
+                self._own_text = (path, file.read(OWN_TEXT_LIMIT_BYTES).decode("utf-8", "replace"))
+        text, random = self._own_text[1], _random(request, index)
+        length = request.context * CHARACTERS_PER_TOKEN
+        if len(text) <= length:
+            raise ValueError(f"{path} has {len(text)} characters; {request.context} tokens need more than {length}")
+        prompt: list[int] = []
+        while len(prompt) < request.context:
+            start = random.randrange(len(text) - length)
+            excerpt = json.dumps({"prompt": [text[start : start + length]], "add_special_tokens": False}).encode()
+            (ids,) = self._tokens(excerpt)
+            if not ids:
+                raise ValueError("the server cannot tokenize, so prompts cannot be cut from a file")
+            prompt += ids
+        return prompt[: request.context]
+
     @staticmethod
     def _prompt(request: RunRequest, pool: Sequence[list[int]], index: int) -> list[int]:
-        # A seed of text gives the same prompt on every host and with every Python.
-        random = Random(
-            f"{request.salt}/{request.repeat}/{request.warm_up}/{request.concurrency}/{request.context}"
-            f"/{request.output}/{index}"
-        )
+        random = _random(request, index)
         ids = _ordinary_ids(request.vocabulary, pool)
         prompt = random.choices(ids, k=OPENING_TOKENS if pool else request.context)
         while len(prompt) < request.context:
@@ -59,14 +88,26 @@ class PromptSource:
     def _tokenized(self) -> list[list[int]]:
         """The token ids of every phrase; an empty list when the server has no tokenizer to ask."""
         body = json.dumps({"prompt": list(phrases()), "add_special_tokens": False}).encode()
+        return [ids for ids in self._tokens(body) if ids]
+
+    def _tokens(self, body: bytes) -> list[list[int]]:
+        """The reply's token lists; one empty list for a server without a tokenizer, or whose reply is none."""
         try:
             answer = json.loads(_post(self._address, TOKENIZE, body))
         except (OSError, ValueError, HttpError, MalformedAnswer):
-            return []
+            return [[]]
         tokens = answer.get("tokens") if isinstance(answer, dict) else None
         if not isinstance(tokens, list) or not all(isinstance(ids, list) for ids in tokens):
-            return []
-        return [ids for ids in tokens if ids]
+            return [[]]
+        return tokens
+
+
+def _random(request: RunRequest, index: int) -> Random:
+    """A seed of text gives the same prompt on every host and with every Python."""
+    return Random(
+        f"{request.salt}/{request.repeat}/{request.warm_up}/{request.concurrency}/{request.context}"
+        f"/{request.output}/{index}"
+    )
 
 
 def _ordinary_ids(vocabulary: tuple[int, int], pool: Sequence[list[int]]) -> Sequence[int]:

@@ -12,7 +12,7 @@ from ddqueue.domain.queueing import Claim, Lease, PhaseRecord, Runner
 from ddqueue.domain.retry import Decision
 from ddqueue.domain.states import AttemptOutcome
 from ddqueue.errors import NotReachable
-from ddqueue.ports import AttemptStore
+from ddqueue.ports import AttemptStore, SameServer
 
 Value = TypeVar("Value")
 
@@ -47,9 +47,20 @@ class PatientStore:
         _try(lambda: self._store.record_provenance(claim, values), self._away_limit_s)
 
     def record_configuration(
-        self, claim: Claim, requested: Mapping[str, Any], effective: Mapping[str, Any], difference: Mapping[str, Any]
+        self,
+        claim: Claim,
+        requested: Mapping[str, Any],
+        effective: Mapping[str, Any],
+        difference: Mapping[str, Any],
+        effective_hash: str = "",
     ) -> None:
-        _try(lambda: self._store.record_configuration(claim, requested, effective, difference), self._away_limit_s)
+        _try(
+            lambda: self._store.record_configuration(claim, requested, effective, difference, effective_hash),
+            self._away_limit_s,
+        )
+
+    def same_server(self, claim: Claim, effective_hash: str) -> SameServer | None:
+        return _try(lambda: self._store.same_server(claim, effective_hash), self._away_limit_s)
 
     def record_measurement(self, claim: Claim, measurement: Measurement) -> None:
         _try(lambda: self._store.record_measurement(claim, measurement), self._away_limit_s)

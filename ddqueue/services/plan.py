@@ -1,19 +1,29 @@
-"""`ddqueue plan`: what a sweep would do. Reads nothing and changes nothing."""
+"""`ddqueue plan`: what a sweep would do, without doing it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
 
 from ddqueue.domain.inventory import Inventory
 from ddqueue.domain.planning import REAL, SIMULATED, HostPlan, JobKey, Plan, cautions, planned_job
-from ddqueue.domain.sweep import Sweep, jobs_of
+from ddqueue.domain.sweep import JobSpec, Point, Sweep, jobs_of
+from ddqueue.ports import LaunchRequest
+from ddqueue.services.preflight import Examined
+
+Examine = Callable[[LaunchRequest, tuple[Point, ...]], Examined]
 
 
-def plan(sweep: Sweep, inventory: Inventory, durations_s: Mapping[JobKey, float] | None = None) -> Plan:
+def plan(
+    sweep: Sweep,
+    inventory: Inventory,
+    durations_s: Mapping[JobKey, float] | None = None,
+    examine: Examine | None = None,
+) -> Plan:
     """The plan of a sweep.
 
     `durations_s` gives the seconds that earlier attempts took, by (cell hash, host, parallelism label); every other
-    time rests on the plan's assumptions.
+    time rests on the plan's assumptions. `examine` checks each job before its launch; without it nothing is refused.
 
     Raises:
         UsageError: the inventory lacks the sweep's model, engine or one of its hosts.
@@ -22,7 +32,11 @@ def plan(sweep: Sweep, inventory: Inventory, durations_s: Mapping[JobKey, float]
     inventory.engine(sweep.engine)
     assumptions = SIMULATED if sweep.simulated else REAL
     jobs = jobs_of(sweep)
-    planned = [planned_job(job, sweep.measure, assumptions, durations_s or {}) for job in jobs]
+    planned = []
+    for job in jobs:
+        findings = examine(_request(job, inventory), sweep.measure.points).findings if examine else ()
+        planned.append(planned_job(job, sweep.measure, assumptions, durations_s or {}, findings))
+    startable = [job for job, done in zip(jobs, planned, strict=True) if done.refusal is None]
     return Plan(
         sweep=sweep.name,
         model=sweep.model,
@@ -39,5 +53,22 @@ def plan(sweep: Sweep, inventory: Inventory, durations_s: Mapping[JobKey, float]
             for name in sweep.hosts
         ),
         assumptions=assumptions,
-        warnings=tuple(cautions(sweep, jobs)),
+        warnings=tuple(cautions(sweep, startable)),
+    )
+
+
+def _request(job: JobSpec, inventory: Inventory) -> LaunchRequest:
+    """What an attempt would launch; what only an attempt has, a tag and a lock, is left empty."""
+    cell = job.cell.cell
+    return LaunchRequest(
+        host=inventory.host(job.host),
+        model=inventory.model(cell.model),
+        profile=inventory.engine(cell.engine),
+        cell=cell,
+        parallelism=job.parallelism,
+        tag="plan",
+        log_path=os.devnull,
+        lock_fd=-1,
+        lock_path=os.devnull,
+        random_seed=0,
     )

@@ -17,7 +17,18 @@ from ddqueue.domain.metrics.summary import measure
 from ddqueue.domain.queueing import Claim, PhaseRecord
 from ddqueue.domain.statistics import enough
 from ddqueue.domain.sweep import Point
-from ddqueue.ports import AttemptStore, Engine, HostLock, LaunchRequest, LoadClient, Progress, RunningServer
+from ddqueue.ports import (
+    AttemptStore,
+    ConfigurationCheck,
+    Engine,
+    HostLock,
+    LaunchRequest,
+    LoadClient,
+    Progress,
+    RunningServer,
+    SameServer,
+)
+from ddqueue.services.preflight import Examined
 from ddqueue.services.stopping import StopSignal
 
 log = logging.getLogger(__name__)
@@ -30,7 +41,8 @@ RANDOM_SEED = 20_240_601
 
 @dataclass
 class ServeAndMeasure:
-    """`provenance` reads what the host is, `log_path` says where an attempt's server log goes."""
+    """`preflight` refuses what cannot run, `provenance` reads what the host is, `log_path` says where an attempt's
+    server log goes."""
 
     store: AttemptStore
     engine: Engine
@@ -38,6 +50,7 @@ class ServeAndMeasure:
     inventory: Inventory
     progress: Progress
     stop: StopSignal
+    preflight: Callable[[LaunchRequest, tuple[Point, ...]], Examined]
     provenance: Callable[[Claim], Mapping[str, Any]]
     log_path: Callable[[Claim], str]
     _told: str = field(default="", init=False)
@@ -59,7 +72,9 @@ class ServeAndMeasure:
         )
         provenance = {**self.timed(claim, "provenance", lambda: self.provenance(claim)), "log": request.log_path}
         self.store.record_provenance(claim, provenance)
-        server = self.timed(claim, "launch", lambda: self.engine.launch(request))
+        examined = self.timed(claim, "preflight", lambda: self.preflight(request, claim.measure.points))
+        provenance |= examined.provenance
+        server = self.timed(claim, "launch", lambda: self.engine.launch(examined.request))
         try:
             lock.note_server(server.pid)
             launched = {"argv": list(server.argv), "environment": dict(server.environment), "url": server.url}
@@ -67,7 +82,7 @@ class ServeAndMeasure:
             self._make_ready(claim, server)
             self._measure_all(claim, server)
         finally:
-            self.timed(claim, "stop", server.stop)
+            self._stop(claim, server)
 
     def timed(self, claim: Claim, name: str, step: Callable[[], Value], detail: str = "") -> Value:
         """Run a step and store its time, also when it fails; the step's own error is never hidden by a store's."""
@@ -101,12 +116,21 @@ class ServeAndMeasure:
             self.store.record_phase(claim, phase)
         self.store.record_phase(claim, PhaseRecord("ready", started_at, time.monotonic() - started_s))
         check = self.timed(claim, "confirm", server.confirm)
-        self.store.record_configuration(claim, check.requested, check.effective, check.difference)
+        self.store.record_configuration(claim, check.requested, check.effective, check.difference, check.effective_hash)
         if check.difference:
             changed = ", ".join(
                 f"{name}: asked {asked}, runs {effective}" for name, (asked, effective) in check.difference.items()
             )
             raise AttemptFailure(Failure.CONFIG_OVERRIDDEN, changed)
+        same = self.store.same_server(claim, check.effective_hash)
+        if same is not None:
+            raise AttemptFailure(Failure.CONFIG_OVERRIDDEN, _measured_already(same, check))
+
+    def _stop(self, claim: Claim, server: RunningServer) -> None:
+        self.tell("stop", "")
+        started_at, started_s = datetime.now(UTC), time.monotonic()
+        how = server.stop()
+        self.store.record_phase(claim, PhaseRecord("stop", started_at, time.monotonic() - started_s, how))
 
     def _measure_all(self, claim: Claim, server: RunningServer) -> None:
         """Repeats are interleaved over the points, so that drift of the box does not favour a point."""
@@ -132,13 +156,14 @@ class ServeAndMeasure:
 
     def _warm_up(self, claim: Claim, server: RunningServer, point: Point) -> None:
         salt = f"{claim.tag}-{point.label}-warm-up"
-        self.load.run(server.url, point, 0, salt, self.stop.check, warm_up=True)
+        self.load.run(server.url, point, 0, salt, self.stop.check, True, claim.measure.prompts)
         server.check_alive()
 
     def _measure(self, claim: Claim, server: RunningServer, point: Point, repeat: int) -> Measurement:
         self.stop.check()
         server.flush_cache()
-        run = self.load.run(server.url, point, repeat, f"{claim.tag}-{point.label}-{repeat}", self.stop.check)
+        salt = f"{claim.tag}-{point.label}-{repeat}"
+        run = self.load.run(server.url, point, repeat, salt, self.stop.check, False, claim.measure.prompts)
         measurement = measure(run, claim.tag, baseline=claim.cell.is_baseline)
         self.store.record_measurement(claim, measurement)
         server.check_alive()
@@ -149,6 +174,19 @@ class ServeAndMeasure:
         if Invalid.WRONG_SERVER in measurement.reasons:
             raise AttemptFailure(Failure.PORT_BUSY, f"{point.label}: an answer came from another server")
         return measurement
+
+
+def _measured_already(same: SameServer, check: ConfigurationCheck) -> str:
+    """What the two cells asked differently, to no effect."""
+    here, there = check.requested, same.requested
+    names = sorted({*here, *there} - {"port", "weight_version"})
+    ignored = [
+        f"{name} is {here.get(name, 'not asked')} here and {there.get(name, 'not asked')} there"
+        for name in names
+        if here.get(name) != there.get(name)
+    ]
+    why = "; ".join(ignored) or "nothing that the server shows was asked differently"
+    return f"runs exactly what job {same.job_id} ({same.cell_label}) runs, and is not measured twice: {why}"
 
 
 def _without_numbers(measurement: Measurement) -> AttemptFailure:

@@ -20,6 +20,7 @@ from typing import Any
 from ddqueue.domain.failures import AttemptFailure, Failure
 from ddqueue.ports import GpuReading
 from ddqueue.processes import is_alive, start_ticks
+from ddqueue.sim.gpu_faults import GpuFaults
 
 RELEASE_LAG_S = 0.3
 NEVER_S = 1e12
@@ -33,6 +34,7 @@ class SimulatedGpus:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
+        self.faults = GpuFaults(directory)
 
     @classmethod
     def create(
@@ -66,7 +68,7 @@ class SimulatedGpus:
         return len(self._description()["uuids"])
 
     def read(self) -> list[GpuReading]:
-        """Every GPU now. Raises AttemptFailure(GPU_LOST) when the description cannot be read."""
+        """Every GPU now. Raises AttemptFailure(GPU_LOST) when the description cannot be read, or by a fault."""
         description = self._description()
         used_mib = [0] * len(description["uuids"])
         pids: list[list[int]] = [[] for _ in used_mib]
@@ -79,7 +81,7 @@ class SimulatedGpus:
             elif _has_released(path, record, description["release_lag_s"]):
                 continue
             used_mib[record["gpu"]] += record["mib"]
-        return [
+        readings = [
             GpuReading(
                 index,
                 uuid,
@@ -88,9 +90,30 @@ class SimulatedGpus:
                 used_mib[index],
                 0,
                 tuple(pids[index]),
+                f"00000000:{index:02X}:00.0",
             )
             for index, uuid in enumerate(description["uuids"])
         ]
+        return self.faults.show(readings)
+
+    def describe(self) -> Mapping[str, Any]:
+        """Only what a simulated GPU has; nothing here was measured."""
+        return {
+            "driver": None,
+            "cuda_driver": None,
+            "gpus": [
+                {
+                    "index": reading.index,
+                    "uuid": reading.uuid,
+                    "name": reading.name,
+                    "pci_bus_id": reading.pci_bus_id,
+                    "memory_total_mib": reading.memory_total_mib,
+                    "memory_used_mib": reading.memory_used_mib,
+                }
+                for reading in self.read()
+            ],
+            "topology": None,
+        }
 
     def hold(self, gpu: int, mib: int, pid: int, release_after_s: float | None = None) -> None:
         """The process `pid` now holds `mib` of the GPU, in place of what it held before.

@@ -19,9 +19,11 @@ from ddqueue.domain.retry import Decision
 from ddqueue.domain.states import AttemptOutcome, JobState
 from ddqueue.domain.sweep import Measure
 from ddqueue.errors import StaleFence, UsageError
+from ddqueue.ports import ConfigurationCheck, SameServer
 from ddqueue.storage import recording, tables
 from ddqueue.storage.engine import transaction
 from ddqueue.storage.events import EventKind, announce, write_event
+from ddqueue.storage.quarantine import apply_breaker, quarantine
 from ddqueue.storage.statements import statement
 from ddqueue.storage.storable import Cleaner
 
@@ -92,11 +94,24 @@ class PostgresAttemptStore:
             recording.record_provenance(connection, claim, values)
 
     def record_configuration(
-        self, claim: Claim, requested: Mapping[str, Any], effective: Mapping[str, Any], difference: Mapping[str, Any]
+        self,
+        claim: Claim,
+        requested: Mapping[str, Any],
+        effective: Mapping[str, Any],
+        difference: Mapping[str, Any],
+        effective_hash: str = "",
     ) -> None:
         """Raises StaleFence."""
+        check = ConfigurationCheck(requested, effective, difference, effective_hash)
         with transaction(self._sql_engine) as connection:
-            recording.record_configuration(connection, claim, requested, effective, difference)
+            recording.record_configuration(connection, claim, check)
+
+    def same_server(self, claim: Claim, effective_hash: str) -> SameServer | None:
+        """Another job of the sweep, host and parallelism with an accepted attempt on an equal server, the first."""
+        wanted = {"job_id": claim.job_id, "effective_hash": effective_hash}
+        with transaction(self._sql_engine) as connection:
+            row = connection.execute(statement("same_server"), wanted).first()
+        return None if row is None else SameServer(row.job_id, row.label, row.requested or {})
 
     def record_measurement(self, claim: Claim, measurement: Measurement) -> None:
         """Raises StaleFence."""
@@ -112,6 +127,8 @@ class PostgresAttemptStore:
         evidence: str | None = None,
     ) -> None:
         """End the attempt, move the job as decided and quarantine the host if decided, in one transaction.
+
+        A failure that is the third suspicious one in a row on the host (domain.breaker) quarantines it too.
 
         A job decided back into the queue is cancelled instead when a person has asked for that meanwhile.
 
@@ -140,7 +157,9 @@ class PostgresAttemptStore:
             recording.write_attempt_event(connection, claim, EventKind.FINISHED, detail)
             recording.note_cleaned(connection, claim, cleaner)
             if decision.quarantine and failure is not None:
-                _quarantine(connection, claim.host, failure, clean_evidence or failure.value)
+                quarantine(connection, claim.host, failure, clean_evidence or failure.value)
+            elif outcome is AttemptOutcome.FAILED:
+                apply_breaker(connection, claim.host)
             announce(connection)
 
     def quarantine(self, host: str, failure: Failure, evidence: str) -> None:
@@ -153,7 +172,7 @@ class PostgresAttemptStore:
             known = connection.execute(select(tables.hosts.c.name).where(tables.hosts.c.name == host)).first()
             if known is None:
                 raise UsageError(f"the database knows no host {host!r}; it learns of hosts when a sweep is submitted")
-            _quarantine(connection, host, failure, Cleaner().text(evidence, "evidence"))
+            quarantine(connection, host, failure, Cleaner().text(evidence, "evidence"))
 
 
 def _claim(connection: Connection, host: str, job_id: int, runner: Runner, lease_ttl_s: float) -> Claim | None:
@@ -210,12 +229,6 @@ def _already_finished(connection: Connection, claim: Claim, outcome: AttemptOutc
     attempts = tables.attempts
     mine = (attempts.c.id == claim.attempt_id) & (attempts.c.fence == claim.fence)
     return connection.execute(select(attempts.c.outcome).where(mine)).scalar_one_or_none() == outcome.value
-
-
-def _quarantine(connection: Connection, host: str, failure: Failure, reason: str) -> None:
-    found = {"host": host, "failure": failure.value, "reason": reason}
-    if connection.execute(statement("quarantine_host"), found).first() is not None:
-        write_event(connection, EventKind.QUARANTINED, {"failure": failure, "reason": reason}, host=host)
 
 
 def _check_consistent(outcome: AttemptOutcome, decision: Decision, failure: Failure | None) -> None:

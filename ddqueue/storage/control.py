@@ -78,7 +78,10 @@ class PostgresControl:
             write_event(connection, EventKind.HELD, {"for_s": for_s, "reason": reason}, host=host)
 
     def release(self, host: str) -> bool:
-        """End the host's quarantine and hold. False when there was neither. Raises UsageError for an unknown host."""
+        """End the host's quarantine and hold, and let its circuit breaker count anew.
+
+        False when there was neither quarantine nor hold. Raises UsageError for an unknown host.
+        """
         hosts = tables.hosts
         nothing = {
             "quarantined_at": None,
@@ -90,6 +93,8 @@ class PostgresControl:
         shut = hosts.c.quarantined_at.is_not(None) | hosts.c.held_until.is_not(None)
         with transaction(self._sql_engine) as connection:
             _require_host(connection, host)
+            # First, because it waits for an attempt that is just shutting the host: the next statement sees that.
+            connection.execute(update(hosts).where(hosts.c.name == host).values(released_at=func.clock_timestamp()))
             opened = connection.execute(update(hosts).where(hosts.c.name == host, shut).values(**nothing)).rowcount
             if opened:
                 write_event(connection, EventKind.RELEASED, host=host)

@@ -29,9 +29,14 @@ class PostgresReader:
         return self._rows("read_sweeps")
 
     def hosts(self) -> list[Row]:
-        """Every host: quarantine and hold, the running job (`job_id`, `sweep`, `label`, `parallel`, `phase`,
+        """Every host: quarantine and hold, the running job (`job_id`, `sweep`, `label`, `parallel`, `worker`, `phase`,
         `running_s`, `lease_expired`; null when idle) and `queued`, the number of jobs that wait for it."""
         return self._rows("read_hosts")
+
+    def host_failures(self, limit: int = 3) -> list[Row]:
+        """Each host's newest failed and lost attempts, newest first, at most `limit` a host: `host`, `at`, `job_id`,
+        `sweep`, `label`, `outcome`, `failure`, `evidence`."""
+        return self._rows("host_failures", limit=limit)
 
     def queue(self, sweep_id: int | None = None, limit: int = 100) -> list[Row]:
         """Running and queued jobs, host by host, in the order in which they will run; `waits_for` says why a job cannot

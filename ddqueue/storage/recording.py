@@ -11,6 +11,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from ddqueue.domain.measurement import Measurement
 from ddqueue.domain.queueing import Claim, PhaseRecord
 from ddqueue.errors import StaleFence
+from ddqueue.ports import ConfigurationCheck
 from ddqueue.storage import tables
 from ddqueue.storage.events import EventKind, write_event
 from ddqueue.storage.measured import measurement_row, sample_rows
@@ -56,22 +57,17 @@ def record_provenance(connection: Connection, claim: Claim, values: Mapping[str,
     note_cleaned(connection, claim, cleaner)
 
 
-def record_configuration(
-    connection: Connection,
-    claim: Claim,
-    requested: Mapping[str, Any],
-    effective: Mapping[str, Any],
-    difference: Mapping[str, Any],
-) -> None:
+def record_configuration(connection: Connection, claim: Claim, check: ConfigurationCheck) -> None:
     _hold_fence(connection, claim, "configuration")
     cleaner = Cleaner()
     _set_on_attempt(
         connection,
         claim,
         {
-            "requested": cleaner.json(requested, "requested"),
-            "effective": cleaner.json(effective, "effective"),
-            "difference": cleaner.json(difference, "difference"),
+            "requested": cleaner.json(check.requested, "requested"),
+            "effective": cleaner.json(check.effective, "effective"),
+            "difference": cleaner.json(check.difference, "difference"),
+            "effective_hash": check.effective_hash or None,
         },
     )
     note_cleaned(connection, claim, cleaner)

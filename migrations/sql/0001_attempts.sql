@@ -20,6 +20,7 @@ CREATE TABLE attempts (
     requested JSONB,
     effective JSONB,
     difference JSONB,
+    effective_hash TEXT,
     CONSTRAINT attempts_pkey PRIMARY KEY (id),
     CONSTRAINT attempts_job_id_number_key UNIQUE (job_id, number),
     CONSTRAINT attempts_outcome_known CHECK (outcome IN ('succeeded', 'failed', 'lost', 'cancelled')),
@@ -35,6 +36,8 @@ CREATE TABLE attempts (
     CONSTRAINT attempts_fence_key UNIQUE (fence),
     CONSTRAINT attempts_host_fkey FOREIGN KEY(host) REFERENCES hosts (name)
 );
+
+CREATE INDEX attempts_ended ON attempts (host, ended_at DESC) WHERE outcome IS NOT NULL;
 
 CREATE INDEX attempts_open ON attempts (host) WHERE outcome IS NULL;
 
@@ -54,6 +57,7 @@ COMMENT ON COLUMN attempts.provenance IS 'what it ran on and ran: GPUs, driver, 
 COMMENT ON COLUMN attempts.requested IS 'settings asked for';
 COMMENT ON COLUMN attempts.effective IS 'settings the server says it runs';
 COMMENT ON COLUMN attempts.difference IS 'setting -> [asked, effective]';
+COMMENT ON COLUMN attempts.effective_hash IS 'equal for two servers that ran the same, whatever was asked of them';
 
 CREATE TABLE phases (
     attempt_id BIGINT NOT NULL,

@@ -14,6 +14,7 @@ CREATE TABLE hosts (
     quarantine_reason TEXT,
     held_until TIMESTAMP WITH TIME ZONE,
     hold_reason TEXT,
+    released_at TIMESTAMP WITH TIME ZONE,
     CONSTRAINT hosts_pkey PRIMARY KEY (name),
     CONSTRAINT hosts_has_gpus CHECK (gpus > 0),
     CONSTRAINT hosts_quarantine_has_a_reason CHECK ((quarantined_at IS NULL) = (quarantine_class IS NULL) AND (quarantined_at IS NULL) = (quarantine_reason IS NULL)),
@@ -32,6 +33,7 @@ COMMENT ON COLUMN hosts.quarantined_at IS 'since when the host takes no work, be
 COMMENT ON COLUMN hosts.quarantine_class IS 'the failure class of that fault';
 COMMENT ON COLUMN hosts.quarantine_reason IS 'the reading or line that decided';
 COMMENT ON COLUMN hosts.held_until IS 'a person keeps the host free until then';
+COMMENT ON COLUMN hosts.released_at IS 'when a person last let it work again: failures before that count against it no more';
 
 CREATE TABLE jobs (
     id BIGINT GENERATED ALWAYS AS IDENTITY,

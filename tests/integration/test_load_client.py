@@ -132,6 +132,37 @@ def test_a_server_without_a_tokenizer_gets_random_ids_of_the_same_length(serve: 
     assert [request.prompt_tokens for request in run.requests] == [33, 33]
 
 
+def test_prompts_are_cut_from_a_persons_own_text(serve: Serve, tmp_path: Path) -> None:
+    url = serve(*QUICK)
+    text = tmp_path / "prompts.txt"
+    text.write_text(" ".join("abcdefghijklmnopqrstuvwxyz"[: index % 26 + 1] for index in range(400)))
+    with ClientProcess() as client:
+        run = client.run(url, Point(8, 20, 8), 1, "salt", go_on, False, str(text))
+    assert run.client["prompts"] == "own text"
+    assert [request.prompt_tokens for request in run.requests] == [20] * 8
+    heads = {tuple(request["input_ids_head"]) for request in truth(url)["requests"]}
+    assert len(heads) > 1, "each begins at a place of its own"
+
+
+@pytest.mark.parametrize(
+    ("size", "options", "failure", "words"),
+    [
+        (None, (), Failure.BAD_ARGS, "cannot be read on this host"),
+        (50, (), Failure.INFRA, "20 tokens need more than 120"),
+        (5000, ("--no-tokenizer",), Failure.INFRA, "the server cannot tokenize"),
+    ],
+)
+def test_a_text_that_cannot_be_used(
+    serve: Serve, tmp_path: Path, size: int | None, options: tuple[str, ...], failure: Failure, words: str
+) -> None:
+    text = tmp_path / "prompts.txt"
+    if size is not None:
+        text.write_text("word " * (size // 5))
+    with ClientProcess() as client, pytest.raises(AttemptFailure, match=words) as refused:
+        client.run(serve(*options, *QUICK), Point(1, 20, 8), 1, "salt", go_on, False, str(text))
+    assert refused.value.failure is failure
+
+
 @pytest.mark.parametrize("mode", ["split", "plain", "empty-last", "no-waits"])
 def test_every_framing_gives_the_same_answer(serve: Serve, mode: str) -> None:
     measured = measure(one_run(serve("--mode", mode, *QUICK), Point(3, 60, 30)), TAG)

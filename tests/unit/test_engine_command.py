@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ddqueue.domain.configuration import Cell, Parallelism, Speculation
+from ddqueue.domain.configuration import Cell, Parallelism, Scalar, Speculation
 from ddqueue.domain.failures import AttemptFailure, Failure
 from ddqueue.domain.inventory import Drafter, EngineProfile, Host, Model, SettingTemplate
-from ddqueue.engine.command import build
+from ddqueue.engine.command import build, starter
 from ddqueue.engine.effective import compare
 from ddqueue.ports import LaunchRequest
 
@@ -88,6 +88,34 @@ def test_no_window_leaves_the_flag_out() -> None:
     assert "--speculative-draft-window-size" not in build(dataclasses.replace(REQUEST, cell=cell), 21000).argv
 
 
+def test_no_window_is_said_where_a_build_needs_it_said() -> None:
+    settings = {
+        **DDTREE.settings,
+        "no_window": SettingTemplate(("--full-draft-context",), {"SGLANG_DRAFT_WINDOW": "0"}),
+    }
+    profile = dataclasses.replace(DDTREE, settings=settings)
+    without = dataclasses.replace(
+        REQUEST, profile=profile, cell=Cell("k2", "sglang-ddtree", Speculation(8, 8, 4, None))
+    )
+    command = build(without, 21000)
+    assert "--full-draft-context" in command.argv
+    assert command.requested["full_draft_context"] is True
+    assert command.environment["SGLANG_DRAFT_WINDOW"] == "0"
+    with_window = build(dataclasses.replace(REQUEST, profile=profile), 21000)
+    assert "--full-draft-context" not in with_window.argv
+    assert "SGLANG_DRAFT_WINDOW" not in with_window.environment
+    baseline = build(dataclasses.replace(without, cell=Cell("k2", "sglang-ddtree")), 21000)
+    assert "--full-draft-context" not in baseline.argv
+
+
+def test_the_words_that_start_a_build() -> None:
+    assert starter(REQUEST) == (sys.executable, "-m", "sglang.launch_server")
+    elsewhere = dataclasses.replace(REQUEST, profile=dataclasses.replace(DDTREE, commands={"b300": ("x",)}))
+    with pytest.raises(AttemptFailure, match="has no command for host rtx6000") as refused:
+        build(elsewhere, 21000)
+    assert refused.value.failure is Failure.BAD_ARGS
+
+
 def test_a_setting_the_build_lacks_is_refused_before_any_gpu_is_taken() -> None:
     dflash = dataclasses.replace(
         DDTREE, name="sglang-dflash", settings={k: v for k, v in DDTREE.settings.items() if k not in ("budget", "topk")}
@@ -109,7 +137,7 @@ INFO = json.loads((Path(__file__).parents[1] / "data" / "server_info" / "dflash8
 
 
 def test_a_silently_changed_setting_is_a_difference() -> None:
-    asked = {
+    asked: dict[str, Scalar] = {
         "speculative_algorithm": "DFLASH",
         "speculative_eagle_topk": "4",
         "speculative_num_steps": "7",

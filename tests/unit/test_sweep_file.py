@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ddqueue.domain.configuration import Cell, Parallelism, Speculation
 from ddqueue.domain.inventory import Inventory
-from ddqueue.domain.sweep import Coding, OutOfDistribution, Point, Repeats, Sweep
+from ddqueue.domain.sweep import Coding, Measure, OutOfDistribution, Point, Repeats, Sweep
 from ddqueue.errors import FileError, FileProblem
 from ddqueue.files.examples import example
 from ddqueue.files.inventory_file import inventory_from_text
@@ -393,3 +393,11 @@ def test_folded_text_reads_as_one_line() -> None:
     assert sweep.hypothesis is not None
     assert sweep.hypothesis.isprintable()
     assert "whatever the budget" in sweep.hypothesis
+
+
+def test_prompts_of_the_persons_own() -> None:
+    text = example("demo.yaml").replace("measure:\n", "measure:\n  prompts: /data/prompts.txt\n")
+    sweep = sweep_from_text(text, "t.yaml", SIMULATED)
+    assert sweep.measure.prompts == "/data/prompts.txt"
+    assert Measure.from_json(sweep.measure.to_json()) == sweep.measure
+    assert sweep_from_text(example("demo.yaml"), "t.yaml", SIMULATED).measure.prompts is None

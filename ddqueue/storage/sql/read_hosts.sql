@@ -15,6 +15,8 @@ SELECT
     c.label,
     r.parallel,
     a.number AS attempt,
+    a.worker,
+    a.runner_pid,
     (SELECT p.name FROM phases AS p WHERE p.attempt_id = a.id ORDER BY p.seq DESC LIMIT 1) AS phase,
     a.activity,
     extract(epoch FROM clock_timestamp() - r.started_at)::double precision AS running_s,

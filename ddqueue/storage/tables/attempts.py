@@ -43,6 +43,7 @@ attempts = Table(
     Column("requested", JSONB, comment="settings asked for"),
     Column("effective", JSONB, comment="settings the server says it runs"),
     Column("difference", JSONB, comment="setting -> [asked, effective]"),
+    text("effective_hash", "equal for two servers that ran the same, whatever was asked of them", null=True),
     UniqueConstraint("job_id", "number"),
     CheckConstraint(one_of("outcome", AttemptOutcome), name="outcome_known"),
     CheckConstraint("(outcome IS NULL) = (ended_at IS NULL)", name="ended_has_an_outcome"),
@@ -51,6 +52,8 @@ attempts = Table(
     CheckConstraint("failure IS NULL OR outcome IN ('failed', 'lost', 'cancelled')", name="no_failure_in_success"),
     # Exactly one attempt's results are accepted: what the views rank.
     Index("attempts_one_accepted_per_job", "job_id", unique=True, postgresql_where=sql("outcome = 'succeeded'")),
+    # The circuit breaker asks for a host's newest ones, and `hosts` for its failures.
+    Index("attempts_ended", "host", sql("ended_at DESC"), postgresql_where=sql("outcome IS NOT NULL")),
     # Whoever recovers a host looks for its open attempts only.
     Index("attempts_open", "host", postgresql_where=sql("outcome IS NULL")),
     comment="One execution of a job. Numbers of an attempt that did not succeed are kept, and not accepted.",

@@ -39,6 +39,7 @@ hosts = Table(
     text("quarantine_reason", "the reading or line that decided", null=True),
     moment("held_until", "a person keeps the host free until then"),
     text("hold_reason", null=True),
+    moment("released_at", "when a person last let it work again: failures before that count against it no more"),
     CheckConstraint("gpus > 0", name="has_gpus"),
     CheckConstraint(
         "(quarantined_at IS NULL) = (quarantine_class IS NULL)"

@@ -22,22 +22,25 @@ from ddqueue.storage.engine import connect
 from ddqueue.storage.reading import PostgresReader
 
 PATIENCE_S = 240.0
-"""How long a test waits before it calls something stuck; no assertion depends on how long anything takes."""
+"""How long a test waits before it calls something stuck; no assertion depends on how long anything takes. Real servers
+take longer: Installation.patience_s."""
 
 
 class Installation:
     """One folder, one database, one broker."""
 
-    def __init__(self, home: Path, database_url: str, redis_url: str) -> None:
+    def __init__(self, home: Path, database_url: str, redis_url: str, inventory: str | None = None) -> None:
+        """`inventory` is the text of the inventory file; that of the two simulated boxes without one."""
         self.home = home
         home.mkdir(parents=True, exist_ok=True)
-        (home / "inventory.yaml").write_text(example("inventory-sim.yaml"))
+        (home / "inventory.yaml").write_text(inventory or example("inventory-sim.yaml"))
         self._environment = os.environ | {
             "DDQUEUE_HOME": str(home),
             "DDQUEUE_DATABASE_URL": database_url,
             "DDQUEUE_REDIS_URL": redis_url,
             "DDQUEUE_INVENTORY": str(home / "inventory.yaml"),
         }
+        self.patience_s = PATIENCE_S
         self._running: list[subprocess.Popen[bytes]] = []
         # What a test polls is read in this process: a command a poll would keep both cores busy.
         self._sql_engine = connect(database_url, "tests")
@@ -113,7 +116,7 @@ class Installation:
         return self.wait(sweep, lambda jobs: all(JobState(job["state"]) in FINAL for job in jobs))
 
     def wait(self, sweep: str, condition: Callable[[list[dict[str, Any]]], bool]) -> list[dict[str, Any]]:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self.patience_s
         while not condition(jobs := self.jobs(sweep)):
             assert time.monotonic() < deadline, f"{sweep} is stuck: {jobs}\n{self.logs()}"
             time.sleep(0.3)
@@ -121,7 +124,7 @@ class Installation:
 
     def wait_measuring(self, host: str) -> dict[str, Any]:
         """The host's row of `status`, once its attempt is in the middle of a measurement."""
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + self.patience_s
         while True:
             row = next((row for row in self._reader.hosts() if row["name"] == host), None)
             if row is not None and (row["activity"] or "").startswith("measure"):

@@ -1,0 +1,76 @@
+"""The whole pipeline over a real SGLang with a pair of models whose acceptance is known."""
+
+from __future__ import annotations
+
+import pytest
+from installation import Installation
+from real import HOST, sweep_text
+
+pytestmark = pytest.mark.gpu
+
+KNOWN_ACCEPTANCE = {"bs8 none": 3.16, "bs16 none": 2.07}
+"""Measured before on an H200 with SGLang 0.5.15 by other means: 3.13 to 3.19 and 2.03 to 2.11, C=1 to 32."""
+TOLERANCE = 0.15
+
+
+@pytest.fixture(scope="module")
+def table(box: Installation, prompts: str) -> dict[str, dict[str, object]]:
+    """The jobs of the main sweep, by configuration."""
+    sweep = box.submit(
+        sweep_text(
+            "real-dflash",
+            ["{block_size: 8}", "{block_size: 16}"],
+            prompts=prompts,
+            baseline="true",
+            out_of_distribution="allow",
+            hypothesis="on a model this small speculation does not pay, and block 16 accepts a third less",
+        )
+    )
+    jobs = box.wait_final(sweep)
+    return {job["label"]: box.show(job["job_id"]) for job in jobs}
+
+
+def test_every_configuration_was_measured(table: dict[str, dict[str, object]]) -> None:
+    assert list(table) == ["baseline", "bs8 none", "bs16 none"]
+    for label, job in table.items():
+        assert job["state"] == "succeeded", (label, job["failure"], job["evidence"])
+        (attempt,) = job["attempts"]  # type: ignore[misc]
+        assert attempt["simulated"] is False
+        assert attempt["difference"] == {}
+        assert all(row["valid"] for row in attempt["measurements"]), label
+        assert {row["concurrency"] for row in attempt["measurements"]} == {1, 8, 32}
+
+
+@pytest.mark.parametrize("label", list(KNOWN_ACCEPTANCE))
+def test_acceptance_is_what_it_is_known_to_be(table: dict[str, dict[str, object]], label: str) -> None:
+    rows = table[label]["attempts"][0]["measurements"]  # type: ignore[index]
+    length = 1 + sum(row["correct_drafts"] for row in rows) / sum(row["verifies"] for row in rows)
+    assert length == pytest.approx(KNOWN_ACCEPTANCE[label], abs=TOLERANCE)
+
+
+def test_speculation_does_not_pay_on_so_small_a_model(table: dict[str, dict[str, object]]) -> None:
+    for concurrency in (1, 8, 32):
+        base, spec = (_mean(table[label], concurrency) for label in ("baseline", "bs8 none"))
+        break_even = spec["step_time_ms"] / base["step_time_ms"]
+        assert spec["acceptance_length"] - break_even < 0, concurrency
+        assert spec["output_throughput_tok_s"] < base["output_throughput_tok_s"], concurrency
+
+
+def test_the_engines_own_warning_is_kept(table: dict[str, dict[str, object]]) -> None:
+    assert table["bs16 none"]["out_of_distribution"] is True
+    assert "block size mismatch" in str(table["bs16 none"]["attempts"])
+    assert "block size mismatch" not in str(table["bs8 none"]["attempts"])
+
+
+def _mean(job: dict[str, object], concurrency: int) -> dict[str, float]:
+    rows = [row for row in job["attempts"][0]["measurements"] if row["concurrency"] == concurrency]  # type: ignore[index]
+    names = ("step_time_ms", "acceptance_length", "output_throughput_tok_s")
+    return {name: sum(row[name] or 0.0 for row in rows) / len(rows) for name in names}
+
+
+def test_the_box_is_free_afterwards(box: Installation, table: dict[str, dict[str, object]]) -> None:
+    from ddqueue.gpu.nvml import NvmlInspector
+
+    assert table
+    assert box.servers(HOST) == []
+    assert all(not gpu.pids for gpu in NvmlInspector().read())
