@@ -276,6 +276,11 @@ class RunningServer(Protocol):
         """The variables the profile and the cell set, not the inherited ones."""
         ...
 
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What the engine itself said about its settings so far."""
+        ...
+
     def wait_ready(self, progress: Callable[[str, str], None], should_stop: Callable[[], None]) -> list[PhaseRecord]:
         """Return the server's own phases once it is provably ours and has generated; else raise AttemptFailure."""
         ...

@@ -8,6 +8,7 @@ import click
 
 from ddqueue.cli.output import duration, print_json, print_table
 from ddqueue.domain.failures import POLICIES, Failure
+from ddqueue.report.grid import visible
 
 
 @click.command()
@@ -51,6 +52,8 @@ def _print_attempt(attempt: dict[str, Any]) -> None:
         click.echo(f"  {attempt['failure']}: {attempt['evidence']}")
     if attempt["difference"]:
         click.echo(f"  asked and not got: {attempt['difference']}")
+    for warning in (attempt["provenance"] or {}).get("engine_warnings", []):
+        click.echo(f"  the engine says: {visible(warning)}")
     print_table(
         "  Steps",
         ["step", "took", "detail"],

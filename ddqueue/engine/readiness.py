@@ -27,7 +27,9 @@ FIRST_GENERATION = "first generation"
 
 _POLL_S = 0.1
 _STILL_S = 60.0
-"""Silence that is worth telling whoever watches."""
+"""Silence that is worth telling whoever watches, and looking for compilers."""
+_LOOK_EVERY_S = 1.0
+"""A look at every process of a large host takes tens of milliseconds."""
 
 _PROMPT = {"text": "Once upon a time", "sampling_params": {"max_new_tokens": 4, "ignore_eos": True}}
 
@@ -78,6 +80,8 @@ class Readiness:
         self._fatal: _Fatal | None = None
         self._port_is_ours = False
         self._strangers = 0
+        self._compiled = ""
+        self._looked_s, self._running_compilers = now_s - _LOOK_EVERY_S, ""
         self._generating = False
         self._phases = PhaseClock()
 
@@ -107,6 +111,10 @@ class Readiness:
             raise AttemptFailure(self._fatal.found.failure, self._fatal.found.evidence)
         quiet_s = now_s - self._moved_s
         compiler = self._compiler(quiet_s)
+        if self._compiled and not compiler:
+            # What it was silent for is done.
+            self._moved_s, quiet_s = now_s, 0.0
+        self._compiled = compiler
         compiling = "compiling" if compiler else ""
         still = f"nothing new for {quiet_s // _STILL_S:.0f} min" if quiet_s > _STILL_S else ""
         self._tell(phase, ", ".join(word for word in (text, compiling, still) if word))
@@ -141,7 +149,10 @@ class Readiness:
         said = self._server.log.progress.compiler
         if said or quiet_s < min(_STILL_S, self._limits.no_progress_s):
             return said
-        return " ".join(self._server.family.compilers())
+        now_s = time.monotonic()
+        if now_s > self._looked_s + _LOOK_EVERY_S:
+            self._looked_s, self._running_compilers = now_s, " ".join(self._server.family.compilers())
+        return self._running_compilers
 
     def _silence(self, compiler: str) -> Failure:
         if compiler:
@@ -154,7 +165,7 @@ class Readiness:
         except OSError:
             return False
         self._refuse_strangers()
-        return reply.status == 200 and self._port_is_ours
+        return reply.status == 200 and not self._strangers
 
     def _refuse_strangers(self) -> None:
         """Somebody answered on our port: it must be a process of ours, whatever it says."""

@@ -86,6 +86,12 @@ class SglangServer:
     def environment(self) -> Mapping[str, str]:
         return self._command.environment
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the engine itself said about its settings so far, e.g. that it changed one."""
+        self._log.read()
+        return tuple(self._log.notable)
+
     def wait_ready(self, progress: Callable[[str, str], None], should_stop: Callable[[], None]) -> list[PhaseRecord]:
         """Ready means: our process lives, it is who listens on the port, health is 200, the tag is ours, and one real
         generation returned tokens, all within one total limit. `confirm` is what remains to be proven."""

@@ -79,7 +79,11 @@ class ServeAndMeasure:
             lock.note_server(server.pid)
             launched = {"argv": list(server.argv), "environment": dict(server.environment), "url": server.url}
             self.store.record_provenance(claim, provenance | launched)
-            self._make_ready(claim, server)
+            try:
+                self._make_ready(claim, server)
+            finally:
+                warnings = {"engine_warnings": list(server.warnings)}
+                self.store.record_provenance(claim, provenance | launched | warnings)
             self._measure_all(claim, server)
         finally:
             self._stop(claim, server)
@@ -111,10 +115,8 @@ class ServeAndMeasure:
             self.progress.tell(phase, text)
 
     def _make_ready(self, claim: Claim, server: RunningServer) -> None:
-        started_at, started_s = datetime.now(UTC), time.monotonic()
-        for phase in server.wait_ready(self.tell, self.stop.check):
+        for phase in self.timed(claim, "ready", lambda: server.wait_ready(self.tell, self.stop.check)):
             self.store.record_phase(claim, phase)
-        self.store.record_phase(claim, PhaseRecord("ready", started_at, time.monotonic() - started_s))
         check = self.timed(claim, "confirm", server.confirm)
         self.store.record_configuration(claim, check.requested, check.effective, check.difference, check.effective_hash)
         if check.difference:
