@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from ddqueue.domain.configuration import Cell, Parallelism
-from ddqueue.domain.failures import Failure
+from ddqueue.domain.failures import AttemptFailure, Failure
 from ddqueue.domain.inventory import EngineProfile, Host, Model
 from ddqueue.domain.measurement import Measurement, PointRun
 from ddqueue.domain.queueing import Claim, Lease, NextJob, PhaseRecord, Runner
@@ -293,9 +293,8 @@ class RunningServer(Protocol):
         """Raise AttemptFailure, diagnosed from exit code and log, if the process has ended."""
         ...
 
-    def explain(self, error: str) -> Failure | None:
-        """The class the log gives for trouble under load, if any; raises AttemptFailure like `check_alive` when the
-        trouble was the server's end, for which it waits a moment."""
+    def explain(self, error: str) -> AttemptFailure | None:
+        """What the log says of requests that failed with `error`; raises AttemptFailure when the server has ended."""
         ...
 
     def flush_cache(self) -> None: ...

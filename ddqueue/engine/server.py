@@ -23,8 +23,6 @@ from ddqueue.engine.readiness import Readiness, port_holders
 from ddqueue.ports import ConfigurationCheck
 
 _POLL_S = 0.1
-_END_SHOWS_S = 2.0
-"""A request that broke because the server ended is seen before the end itself."""
 
 
 class SglangServer:
@@ -113,14 +111,15 @@ class SglangServer:
         holders = port_holders(self._port) if found.failure is Failure.PORT_BUSY else ""
         raise AttemptFailure(found.failure, f"{found.evidence}{f'; {holders}' if holders else ''}")
 
-    def explain(self, error: str) -> Failure | None:
-        deadline = time.monotonic() + _END_SHOWS_S
+    def explain(self, error: str) -> AttemptFailure | None:
+        # A request that broke because the server ended is seen before the end itself.
+        deadline = time.monotonic() + self._limits.fatal_s
         while time.monotonic() < deadline:
             self.check_alive()
             time.sleep(_POLL_S)
         self._log.read()
         found = from_lines([*self._log.telling, error], self._log.progress.phase)
-        return None if found is None else found.failure
+        return None if found is None else AttemptFailure(found.failure, found.evidence)
 
     def flush_cache(self) -> None:
         deadline = time.monotonic() + self._limits.flush_s

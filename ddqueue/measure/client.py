@@ -16,7 +16,7 @@ from time import perf_counter
 from ddqueue.errors import UsageError
 from ddqueue.measure.http1 import Address
 from ddqueue.measure.load import Window
-from ddqueue.measure.messages import RunRequest, RunResult
+from ddqueue.measure.messages import NO_PROMPTS, RunRequest, RunResult
 from ddqueue.measure.prompts import PromptSource
 
 
@@ -36,8 +36,8 @@ def main() -> int:
         try:
             bodies, prompts = source.bodies(request)
         except ValueError as error:
-            print(f"no prompts: {error}", file=sys.stderr)  # noqa: T201
-            return 2
+            print(f"measure.prompts: {error}", file=sys.stderr)  # noqa: T201
+            return NO_PROMPTS
         sys.stdout.buffer.write(serve(request, address, bodies, prompts).to_line())
         sys.stdout.buffer.flush()
     return 0

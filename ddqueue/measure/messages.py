@@ -14,6 +14,9 @@ from typing import Any
 from ddqueue.domain.measurement import RequestRecord
 from ddqueue.measure.limits import Limits
 
+NO_PROMPTS = 3
+"""The client's exit status when prompts cannot be made as asked: a fault of what was asked, said on standard error."""
+
 ARRIVALS_LIMIT = 500_000
 """Arrivals that one result may carry, which keeps its line below about 5 MB; beyond it neighbours are merged."""
 

@@ -20,7 +20,7 @@ from ddqueue.domain.measurement import PointRun
 from ddqueue.domain.sweep import Point
 from ddqueue.measure.http1 import Address
 from ddqueue.measure.limits import Limits
-from ddqueue.measure.messages import RunRequest, RunResult
+from ddqueue.measure.messages import NO_PROMPTS, RunRequest, RunResult
 
 POLL_S = 0.2
 GRACE_S = 60.0
@@ -146,15 +146,20 @@ class ClientProcess:
 
     def _failed(self, process: subprocess.Popen[bytes], what: str) -> AttemptFailure:
         """The failure, with the exit status and the end of what the client wrote to standard error."""
+        failure = Failure.INFRA
         try:
-            status = f"exit status {process.wait(timeout=EXIT_S)}"
+            code = process.wait(timeout=EXIT_S)
+            status = f"exit status {code}"
+            failure = Failure.BAD_ARGS if code == NO_PROMPTS else failure
         except subprocess.TimeoutExpired:
             status = "still running"
         said = ""
         if self._errors is not None:
             self._errors.seek(0)
             said = self._errors.read()[-EVIDENCE_BYTES:].decode("utf-8", "replace").strip()
-        return AttemptFailure(Failure.INFRA, f"the load client {what} ({status}){': ' if said else ''}{said}")
+        if failure is Failure.BAD_ARGS:
+            return AttemptFailure(failure, said)
+        return AttemptFailure(failure, f"the load client {what} ({status}){': ' if said else ''}{said}")
 
     def _end(self) -> None:
         process, self._process = self._process, None

@@ -70,10 +70,7 @@ class PromptSource:
         while len(prompt) < request.context:
             start = random.randrange(len(text) - length)
             excerpt = json.dumps({"prompt": [text[start : start + length]], "add_special_tokens": False}).encode()
-            (ids,) = self._tokens(excerpt)
-            if not ids:
-                raise ValueError("the server cannot tokenize, so prompts cannot be cut from a file")
-            prompt += ids
+            prompt += self._excerpt_tokens(excerpt)
         return prompt[: request.context]
 
     @staticmethod
@@ -88,17 +85,28 @@ class PromptSource:
     def _tokenized(self) -> list[list[int]]:
         """The token ids of every phrase; an empty list when the server has no tokenizer to ask."""
         body = json.dumps({"prompt": list(phrases()), "add_special_tokens": False}).encode()
-        return [ids for ids in self._tokens(body) if ids]
+        try:
+            return [ids for ids in self._tokens(body) if ids]
+        except (OSError, ValueError, HttpError, MalformedAnswer):
+            return []
+
+    def _excerpt_tokens(self, body: bytes) -> list[int]:
+        try:
+            (ids,) = self._tokens(body)
+        except (OSError, ValueError, HttpError, MalformedAnswer) as error:
+            # SGLang 0.5.15 answers 500 when the model's tokenizer_config.json has no model_max_length.
+            said = f"POST {TOKENIZE}: {type(error).__name__}: {error}"
+            raise ValueError(f"the server cannot tokenize, so prompts cannot be cut from a file ({said})") from error
+        if not ids:
+            raise ValueError("the server made no tokens of an excerpt")
+        return ids
 
     def _tokens(self, body: bytes) -> list[list[int]]:
-        """The reply's token lists; one empty list for a server without a tokenizer, or whose reply is none."""
-        try:
-            answer = json.loads(_post(self._address, TOKENIZE, body))
-        except (OSError, ValueError, HttpError, MalformedAnswer):
-            return [[]]
+        """The reply's token lists. Raises ValueError when it holds none, and what `_post` raises."""
+        answer = json.loads(_post(self._address, TOKENIZE, body))
         tokens = answer.get("tokens") if isinstance(answer, dict) else None
         if not isinstance(tokens, list) or not all(isinstance(ids, list) for ids in tokens):
-            return [[]]
+            raise ValueError("the reply has no token lists")
         return tokens
 
 

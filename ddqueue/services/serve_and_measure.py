@@ -171,8 +171,8 @@ class ServeAndMeasure:
         server.check_alive()
         if measurement.requests_completed == 0:
             errors = [request.error for request in run.requests if request.error] or ["no answer"]
-            failure = server.explain(errors[0]) or Failure.SERVER_STALLED
-            raise AttemptFailure(failure, f"{point.label}: every request failed: {errors[0]}")
+            stalled = AttemptFailure(Failure.SERVER_STALLED, f"{point.label}: every request failed: {errors[0]}")
+            raise server.explain(errors[0]) or stalled
         if Invalid.WRONG_SERVER in measurement.reasons:
             raise AttemptFailure(Failure.PORT_BUSY, f"{point.label}: an answer came from another server")
         return measurement

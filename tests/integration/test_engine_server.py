@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from ddqueue.domain.configuration import Cell
 from ddqueue.domain.failures import AttemptFailure, Failure
 from ddqueue.domain.inventory import EngineProfile
 from ddqueue.engine import launcher
+from ddqueue.engine import output as output_module
 from ddqueue.engine.output import MIB, BoundedLog
 from ddqueue.processes import become_subreaper, carriers
 
@@ -237,6 +239,20 @@ def test_a_growing_log_keeps_its_ends_only(tmp_path: Path) -> None:
     output.close()
     output.close()
     assert 2 * MIB < output.path.stat().st_size < 4 * MIB
+
+
+def test_where_there_are_no_holes_the_log_is_cut_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(fd: int, offset: int, length: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "no holes here")
+
+    monkeypatch.setattr(output_module, "_punch_hole", refuse)
+    output = BoundedLog(tmp_path / "log", head_bytes=MIB, tail_bytes=MIB, check_every_s=0.01)
+    os.write(output.fd, b"first" + b"." * (10 * MIB))
+    wait_until(lambda: output.path.stat().st_size == MIB, "the log was not cut back")
+    os.write(output.fd, b"last")
+    output.close()
+    text = output.path.read_bytes()
+    assert (text[:5], text[-4:], len(text)) == (b"first", b"last", MIB + 4)
 
 
 def test_a_short_log_is_left_as_it_is(tmp_path: Path) -> None:

@@ -148,8 +148,8 @@ def test_prompts_are_cut_from_a_persons_own_text(serve: Serve, tmp_path: Path) -
     ("size", "options", "failure", "words"),
     [
         (None, (), Failure.BAD_ARGS, "cannot be read on this host"),
-        (50, (), Failure.INFRA, "20 tokens need more than 120"),
-        (5000, ("--no-tokenizer",), Failure.INFRA, "the server cannot tokenize"),
+        (50, (), Failure.BAD_ARGS, "20 tokens need more than 120"),
+        (5000, ("--no-tokenizer",), Failure.BAD_ARGS, "the server cannot tokenize"),
     ],
 )
 def test_a_text_that_cannot_be_used(
