@@ -136,8 +136,20 @@ class Installation:
         """Processes of the host's simulated server."""
         return carriers(LOCK_VARIABLE, str(self.home / "locks" / f"{host}.lock"))
 
+    def set(self, variable: str, value: str) -> None:
+        """An environment variable for everything that is started from now on."""
+        self._environment[variable] = value
+
+    def host(self, name: str) -> dict[str, Any]:
+        """The host's row of `status`; empty fields until a sweep has named it."""
+        rows = [row for row in self._reader.hosts() if row["name"] == name]
+        return rows[0] if rows else {"quarantined_at": None}
+
+    def simulated_gpus(self, host: str) -> SimulatedGpus:
+        return SimulatedGpus(self.home / "sim" / host)
+
     def gpus(self, host: str) -> list[GpuReading]:
-        return SimulatedGpus(self.home / "sim" / host).read()
+        return self.simulated_gpus(host).read()
 
     def logs(self) -> str:
         """The ends of every process's log, for a failed assertion."""
