@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # each is imported where it is composed, so that a command lo
 
 def patience() -> settings.Patience:
     """How long ddqueue waits for what."""
-    return settings.Patience()
+    return settings.patience()
 
 
 def inventory(explicit: Path | None = None) -> Inventory:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from ddqueue.errors import NotReachable, UsageError
@@ -16,7 +17,7 @@ INVENTORY = "DDQUEUE_INVENTORY"
 
 @dataclass(frozen=True)
 class Patience:
-    """How long ddqueue waits, in seconds."""
+    """How long ddqueue waits, in seconds. Each can be set by a variable: DDQUEUE_LEASE_TTL_S and so on."""
 
     lease_ttl_s: float = 15.0
     """A running job whose attempt has not been heard of for so long is looked after by its host's next attempt."""
@@ -34,6 +35,17 @@ class Patience:
     """The same while it compiles."""
     gpu_idle_wait_s: float = 60.0
     """How long the GPUs may take to come back to idle, before a start and after a stop."""
+
+
+def patience() -> Patience:
+    """The waits, as the environment sets them.
+
+    Raises:
+        UsageError: a variable holds no positive number of seconds.
+    """
+    return Patience(
+        **{wait.name: _seconds(wait.name) for wait in fields(Patience) if _variable(wait.name) in os.environ}
+    )
 
 
 def home() -> Path:
@@ -107,6 +119,21 @@ def inventory_path(explicit: Path | None = None) -> Path:
     raise UsageError(
         "no inventory: write one with `ddqueue init`, or name it with --inventory FILE or DDQUEUE_INVENTORY"
     )
+
+
+def _variable(name: str) -> str:
+    return f"DDQUEUE_{name.upper()}"
+
+
+def _seconds(name: str) -> float:
+    text = os.environ[_variable(name)]
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not (value > 0 and math.isfinite(value)):
+        raise UsageError(f"{_variable(name)} is {text!r}; write a number of seconds above 0, such as 60")
+    return value
 
 
 def _url(variable: str, attribute: str, what: str) -> str:
