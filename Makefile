@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help demo setup setup-dev lint format test test-gpu lock clean
+.PHONY: help demo setup setup-dev lint format test test-gpu bench lock clean
 
 help: ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -32,6 +32,9 @@ test: setup-dev ## Every test that needs no GPU and no second host
 
 test-gpu: ## The pipeline over a real SGLang, on a machine with a GPU (tests/gpu/README.md)
 	$(PYTEST) -m gpu tests/gpu
+
+bench: setup-dev ## How long a host stands idle between two jobs (benchmarks/README.md)
+	$(BIN)/python benchmarks/turnaround.py
 
 lock: ## Make the lock files anew from pyproject.toml
 	$(BIN)/uv pip compile -q pyproject.toml --universal --generate-hashes --no-header --python-version 3.11 \
