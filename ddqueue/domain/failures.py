@@ -140,9 +140,13 @@ POLICIES: dict[Failure, FailurePolicy] = {
 
 
 class AttemptFailure(DdqueueError):
-    """An attempt cannot go on. `evidence` is the line or reading that decided, never a guess."""
+    """An attempt cannot go on. `evidence` is the line or reading that decided, never a guess.
 
-    def __init__(self, failure: Failure, evidence: str) -> None:
+    `may_pass`: this time it may pass by itself, whatever the class's policy says: a hub that answered 429, say.
+    """
+
+    def __init__(self, failure: Failure, evidence: str, may_pass: bool = False) -> None:
         self.failure = failure
         self.evidence = evidence
+        self.may_pass = may_pass
         super().__init__(f"{failure}: {evidence}")

@@ -22,8 +22,13 @@ class Decision:
     quarantine: bool = False
 
 
-def after_failure(failure: Failure, tries_used: int) -> Decision:
+TRIES_IF_IT_MAY_PASS = 3
+
+
+def after_failure(failure: Failure, tries_used: int, may_pass: bool = False) -> Decision:
     """Decide what follows `failure` for a job that has used `tries_used` tries, this one included.
+
+    `may_pass` gives a failure of any configuration TRIES_IF_IT_MAY_PASS tries in all.
 
     Back-off doubles from BACKOFF_BASE_S with each try used, up to BACKOFF_LIMIT_S.
     """
@@ -32,7 +37,8 @@ def after_failure(failure: Failure, tries_used: int) -> Decision:
         return Decision(JobState.CANCELLED)
     if policy.scope is Scope.HOST:
         return Decision(JobState.QUEUED, counts=False, quarantine=True)
-    if policy.scope is Scope.TRANSIENT and tries_used < policy.tries:
+    tries = max(policy.tries, TRIES_IF_IT_MAY_PASS) if may_pass else policy.tries
+    if (policy.scope is Scope.TRANSIENT or may_pass) and tries_used < tries:
         return Decision(JobState.QUEUED, delay_s=min(BACKOFF_BASE_S * 2 ** (tries_used - 1), BACKOFF_LIMIT_S))
     if failure in (Failure.UNSUPPORTED, Failure.UNSUPPORTED_ARCH):
         return Decision(JobState.UNSUPPORTED)

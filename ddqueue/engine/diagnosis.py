@@ -10,7 +10,7 @@ import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ddqueue.domain.failures import Failure
+from ddqueue.domain.failures import AttemptFailure, Failure
 from ddqueue.engine.findings import Finder, Finding
 from ddqueue.engine.phases import SERVING, Progress
 from ddqueue.engine.signs import exception_name
@@ -30,6 +30,10 @@ class Diagnosis:
     index: int | None = None
     certain: bool = False
     transient: bool = False
+
+    def as_failure(self, more: str = "") -> AttemptFailure:
+        """What ends the attempt; `more` is added to the evidence."""
+        return AttemptFailure(self.failure, self.evidence + more, self.transient)
 
 
 def diagnose(lines: Sequence[str], phase: str, exit_code: int | None = None) -> Diagnosis:

@@ -108,7 +108,7 @@ class Readiness:
         self._server.check_alive()
         now_s = time.monotonic()
         if self._fatal is not None and now_s > self._fatal.deadline_s:
-            raise AttemptFailure(self._fatal.found.failure, self._fatal.found.evidence)
+            raise self._fatal.found.as_failure()
         quiet_s = now_s - self._moved_s
         compiler = self._compiler(quiet_s)
         if self._compiled and not compiler:
@@ -221,7 +221,7 @@ class Readiness:
             time.sleep(_POLL_S)
         found = from_lines([*self._server.log.telling, error], self._server.log.progress.phase)
         if found is not None:
-            return AttemptFailure(found.failure, found.evidence)
+            return found.as_failure()
         return AttemptFailure(Failure.SERVER_STALLED, f"the first generation failed: {error}")
 
     def _ask(self, method: str, path: str, payload: Any = None, timeout_s: float | None = None) -> Reply:

@@ -109,7 +109,7 @@ class SglangServer:
         self._log.read()
         found = diagnose(self._log.telling, self._log.progress.phase, code)
         holders = port_holders(self._port) if found.failure is Failure.PORT_BUSY else ""
-        raise AttemptFailure(found.failure, f"{found.evidence}{f'; {holders}' if holders else ''}")
+        raise found.as_failure(f"; {holders}" if holders else "")
 
     def explain(self, error: str) -> AttemptFailure | None:
         # A request that broke because the server ended is seen before the end itself.
@@ -119,7 +119,7 @@ class SglangServer:
             time.sleep(_POLL_S)
         self._log.read()
         found = from_lines([*self._log.telling, error], self._log.progress.phase)
-        return None if found is None else AttemptFailure(found.failure, found.evidence)
+        return None if found is None else found.as_failure()
 
     def flush_cache(self) -> None:
         deadline = time.monotonic() + self._limits.flush_s

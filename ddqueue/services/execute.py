@@ -130,5 +130,5 @@ def _after_stop(reason: StopReason, claim: Claim) -> _End | None:
 
 
 def _after_fault(fault: AttemptFailure, claim: Claim) -> _End:
-    decision = after_failure(fault.failure, claim.tries_used + 1)
+    decision = after_failure(fault.failure, claim.tries_used + 1, fault.may_pass)
     return _End(AttemptOutcome.FAILED, decision, fault.failure, fault.evidence)

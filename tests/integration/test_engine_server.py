@@ -68,6 +68,7 @@ def test_a_start_that_fails_says_why(world: EngineWorld, script: str, failure: F
     with world.scripted(script) as server:
         found = world.failure(server)
     assert (found.failure, words in found.evidence) == (failure, True), found
+    assert found.may_pass == ("429" in found.evidence), "only a hub that is busy may answer next time"
     world.nothing_is_left()
 
 

@@ -30,6 +30,13 @@ def test_what_follows_each_scope() -> None:
     assert after_failure(Failure.INFRA, 3).state is JobState.FAILED
 
 
+def test_what_may_pass_is_tried_again_whatever_its_class() -> None:
+    assert after_failure(Failure.MODEL_NOT_FOUND, 1).state is JobState.FAILED
+    first = after_failure(Failure.MODEL_NOT_FOUND, 1, may_pass=True)
+    assert (first.state, first.delay_s, first.counts) == (JobState.QUEUED, BACKOFF_BASE_S, True)
+    assert after_failure(Failure.MODEL_NOT_FOUND, 3, may_pass=True).state is JobState.FAILED
+
+
 def test_back_off_is_bounded() -> None:
     delays = [after_failure(failure, tries).delay_s for failure in Failure for tries in range(1, 30)]
     assert max(delays) <= BACKOFF_LIMIT_S
