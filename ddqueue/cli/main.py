@@ -23,6 +23,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("ddqueue.cli.show:show", "Everything about one job."),
     "logs": ("ddqueue.cli.logs:logs", "The server's log of a job's latest attempt."),
     "diagnose": ("ddqueue.cli.diagnose:diagnose_command", "Say why an SGLang server died, from its log alone."),
+    "measure": ("ddqueue.cli.measure:measure", "Measure one point against any running SGLang."),
     "results": ("ddqueue.cli.results:results", "The table of a sweep."),
     "sql": ("ddqueue.cli.sql:sql", "Ask the database, read-only."),
     "cancel": ("ddqueue.cli.control:cancel", "End a sweep or a job."),
@@ -68,9 +69,9 @@ def cli() -> None:
 def main() -> None:
     """The console script: every error a person can make or meet is one message, no traceback."""
     try:
-        cli(standalone_mode=False)
-    except click.exceptions.Exit as exit_:
-        sys.exit(exit_.exit_code)
+        # Without its standalone mode click returns the code of a command that asked to exit.
+        code = cli(standalone_mode=False)
+        sys.exit(code if isinstance(code, int) else 0)
     except click.Abort:
         sys.exit(130)
     except click.ClickException as error:
