@@ -11,7 +11,7 @@ PYTEST ?= $(BIN)/pytest
 help: ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: setup ## The main job on embedded servers and two simulated boxes, in some two minutes
+demo: setup ## The main job on embedded servers and two simulated boxes, in about two and a half minutes
 	@$(BIN)/ddqueue demo
 
 setup: $(VENV)/.local ## An environment that runs ddqueue

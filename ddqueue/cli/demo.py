@@ -24,7 +24,7 @@ _QUESTION = "select host, label, acceptance_length from results order by host, a
 
 @click.command()
 def demo() -> None:
-    """Measure a small sweep on two simulated boxes and print its tables; some two minutes.
+    """Measure a small sweep on two simulated boxes and print its tables; about two and a half minutes.
 
     Starts embedded Postgres and Valkey (or uses those of `ddqueue up`), a dispatcher and a worker for each box, and
     stops what it started. The results stay in ddqueue's folder.
