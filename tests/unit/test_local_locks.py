@@ -31,10 +31,20 @@ def test_a_lock_is_held_by_whoever_inherited_it(tmp_path: Path) -> None:
 def test_waiting_for_a_lock_ends_when_it_is_given_back(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     held = locks.hold(path, wait_s=0)
-    timer = threading.Timer(0.2, os.close, (held,))
+    given_back = []
+
+    def give_back() -> None:
+        given_back.append(held)
+        os.close(held)
+
+    timer = threading.Timer(0.2, give_back)
     timer.start()
-    os.close(locks.hold(path, wait_s=60))
+    heir = locks.hold(path, wait_s=60)
+    assert given_back == [held], "the wait lasted until then"
+    with pytest.raises(locks.Held):
+        locks.hold(path, wait_s=0)
     timer.join()
+    os.close(heir)
 
 
 def test_no_lock_is_made_by_asking(tmp_path: Path) -> None:
