@@ -17,9 +17,9 @@ def start_ticks(pid: int) -> int | None:
 
 
 def is_alive(pid: int, ticks: int) -> bool:
-    """Whether exactly this process still runs; a zombie does not."""
+    """Whether exactly this process still runs, in any of its threads; a zombie that has none does not."""
     fields = _stat(pid)
-    return fields is not None and int(fields[19]) == ticks and fields[0] not in "ZX"
+    return fields is not None and int(fields[19]) == ticks and not _has_ended(fields)
 
 
 def command_line(pid: int) -> str:
@@ -60,13 +60,13 @@ def carriers(variable: str, value: str) -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != mine and _carries(name, mark)]
 
 
-def session_members(session: int) -> dict[int, str]:
-    """The processes of the session, each with its state as the kernel writes it: Z waits to be reaped."""
+def session_members(session: int) -> dict[int, bool]:
+    """The processes of the session, each with whether it still runs; one that does not waits to be reaped."""
     found = {}
     for name in os.listdir("/proc"):
         fields = _stat(int(name)) if name.isdigit() else None
         if fields is not None and int(fields[3]) == session:
-            found[int(name)] = fields[0]
+            found[int(name)] = not _has_ended(fields)
     return found
 
 
@@ -89,6 +89,12 @@ def _opened(pid: str, path: str) -> bool:
         return any(os.readlink(f"/proc/{pid}/fd/{fd}") == path for fd in os.listdir(f"/proc/{pid}/fd"))
     except OSError:
         return False
+
+
+def _has_ended(fields: list[str]) -> bool:
+    """A killed process reads as a zombie from the moment its first thread is gone; while the driver takes a context
+    down, its other threads still hold memory and sockets, and nobody can reap it."""
+    return fields[0] in "ZX" and int(fields[17]) <= 1
 
 
 def _stat(pid: int) -> list[str] | None:

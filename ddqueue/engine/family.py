@@ -11,7 +11,6 @@ from ddqueue.processes import carriers, command_line, session_members
 
 _COMPILERS = frozenset({"nvcc", "cicc", "ptxas", "cudafe++", "fatbinary", "nvlink", "ninja", "cc1plus", "g++", "clang"})
 """As the kernel names their processes."""
-_ENDED = "ZX"
 
 
 class Family:
@@ -30,7 +29,7 @@ class Family:
 
     def has_dead_child(self) -> bool:
         """Whether a process of the session has ended and its parent has not noticed."""
-        dead = (pid for pid, state in session_members(self._leader.pid).items() if state in _ENDED)
+        dead = (pid for pid, runs in session_members(self._leader.pid).items() if not runs)
         return any(pid != self._leader.pid for pid in dead)
 
     def compilers(self) -> list[str]:
@@ -59,7 +58,7 @@ class Family:
                     os.waitpid(pid, os.WNOHANG)
 
     def _session(self) -> list[int]:
-        return [pid for pid, state in session_members(self._leader.pid).items() if state not in _ENDED]
+        return [pid for pid, runs in session_members(self._leader.pid).items() if runs]
 
 
 def described(pids: list[int]) -> str:

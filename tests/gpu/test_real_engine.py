@@ -98,7 +98,9 @@ def test_pp_2_is_unsupported_by_the_log_when_forced(launches: Launches) -> None:
 def test_a_stale_server_on_the_port_is_never_taken_for_ours(
     launches: Launches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with launches.started(launches.request) as stale:
+    # Of another lock, as one that somebody started by hand: what carries this lock's mark is a family, and ends as one.
+    theirs = replace(launches.request, lock_path=launches.request.lock_path + ".theirs")
+    with launches.started(theirs) as stale:
         stale.wait_ready(say_nothing, go_on)
         port = int(stale.url.rsplit(":", 1)[1])
         monkeypatch.setattr(launcher, "free_port", lambda: port)
