@@ -93,8 +93,10 @@ def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Ex
     from ddqueue.gpu.shared_memory import SharedMemory
     from ddqueue.measure.process import ClientProcess
     from ddqueue.services.execute import Execute
+    from ddqueue.services.measure_points import MeasurePoints
     from ddqueue.services.patient_store import PatientStore
     from ddqueue.services.serve_and_measure import ServeAndMeasure
+    from ddqueue.services.steps import Steps
     from ddqueue.storage.attempts import PostgresAttemptStore
 
     waits = patience()
@@ -103,6 +105,7 @@ def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Ex
     inspector = gpu_inspector(host)
     engine = sql_engine(f"ddqueue attempt on {host_name}")
     store = PatientStore(PostgresAttemptStore(engine), waits.database_away_s)
+    steps = Steps(store, progress)
     try:
         with ClientProcess() as load:
             work = ServeAndMeasure(
@@ -113,10 +116,10 @@ def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Ex
                     lambda it: _host_environment(it, inspector),
                     settings.caches_folder,
                 ),
-                load=load,
                 inventory=known,
-                progress=progress,
+                steps=steps,
                 stop=stop,
+                points=MeasurePoints(store, load, steps, stop),
                 preflight=preflight(
                     host_name, stop.check, lambda text: progress.tell("preflight", text), on_host=True
                 ).check,

@@ -297,6 +297,11 @@ class RunningServer(Protocol):
         """What the log says of requests that failed with `error`; raises AttemptFailure when the server has ended."""
         ...
 
+    def compilations(self) -> int:
+        """How often its log has said so far that kernels are compiled: more after a window than before it means that
+        the window holds a first use."""
+        ...
+
     def flush_cache(self) -> None: ...
 
     def stop(self) -> str:

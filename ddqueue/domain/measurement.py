@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from ddqueue.domain.marks import Mark
 from ddqueue.domain.sweep import Point
+from ddqueue.domain.telemetry import GpuWindow
 
 
 class Invalid(StrEnum):
@@ -25,6 +27,10 @@ class Invalid(StrEnum):
     """No output token arrived, so there is no rate."""
     NOT_FINITE = "NOT_FINITE"
     """The server reported a number that is not finite; it is stored as null."""
+    CLIENT_BOUND = "CLIENT_BOUND"
+    """The load client, not the server, was the limit."""
+    COMPILED = "COMPILED"
+    """The server compiled kernels inside the window: a first use of the shape, not its speed."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +113,14 @@ class Measurement:
     correct_drafts: int | None
     draft_histogram: tuple[int, ...] | None
     step_time_ms: float | None
+    tpot_ms: Summary | None = None
     reasons: tuple[Invalid, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    gpus: tuple[GpuWindow, ...] = ()
+    """What each GPU did over exactly this window; empty where nobody watched."""
+    energy_per_token_j: float | None = None
+    client: Mapping[str, float | str] = field(default_factory=dict)
+    """How the load client fared: see PointRun."""
     requests: tuple[RequestRecord, ...] = ()
 
     @property

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ddqueue.domain.marks import Mark as Mark  # the one enum of marks: judge with these, define no other
+
 
 @dataclass(frozen=True)
 class GpuSample:

@@ -72,6 +72,11 @@ class LogText:
         )
 
     @property
+    def compilations(self) -> int:
+        """How many lines so far said that kernels are compiled."""
+        return self._tracker.compilations
+
+    @property
     def phases(self) -> list[PhaseBegin]:
         """The phases entered so far, in order."""
         return list(self._tracker.begun)

@@ -111,6 +111,8 @@ class PhaseTracker:
         self._bar = ""
         self.compiler = ""
         """The line that says that kernels are compiled now, else empty."""
+        self.compilations = 0
+        """How many lines said that kernels are compiled."""
         self._first_stamp, self._last_stamp = "", ""
         self._begun: list[tuple[str, str]] = []
 
@@ -143,6 +145,7 @@ class PhaseTracker:
         index = None if bar else phase_begun(text)
         if any(word in text for word in _COMPILE_WORDS) and _COMPILES.search(text):
             self.compiler = "" if bar.startswith("100%") else text[:200]
+            self.compilations += 1
         elif bar or index is not None or _COMPILED.search(text):
             self.compiler = ""
         if bar:

@@ -90,6 +90,10 @@ class SglangServer:
         self._log.read()
         return tuple(self._log.notable)
 
+    def compilations(self) -> int:
+        self._log.read()
+        return self._log.compilations
+
     def wait_ready(self, progress: Callable[[str, str], None], should_stop: Callable[[], None]) -> list[PhaseRecord]:
         """Ready means: our process lives, it is who listens on the port, health is 200, the tag is ours, and one real
         generation returned tokens, all within one total limit. `confirm` is what remains to be proven."""

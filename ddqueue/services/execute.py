@@ -65,7 +65,7 @@ class Execute:
     def _attempt(self, claim: Claim, lock: HostLock) -> AttemptReport:
         log.info("job %d, attempt %d, fence %d", claim.job_id, claim.attempt_number, claim.fence)
         host_fault = None
-        with Heartbeat(self.store, claim, self.lease_ttl_s, self.stop, self.work.doing):
+        with Heartbeat(self.store, claim, self.lease_ttl_s, self.stop, self.work.steps.doing):
             end = self._work(claim, lock)
             try:
                 host_fault = self._release(claim)
@@ -99,7 +99,7 @@ class Execute:
         try:
             for pid in self.ownership.end_strays(claim.host):
                 log.warning("ended pid %d, which had left the server's session", pid)
-            self.work.timed(claim, "release", self.clean_room.prove_released)
+            self.work.steps.timed(claim, "release", self.clean_room.prove_released)
         except AttemptFailure as fault:
             log.error("%s", fault)
             return fault

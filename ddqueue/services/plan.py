@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Mapping
 
 from ddqueue.domain.inventory import Inventory
-from ddqueue.domain.planning import REAL, SIMULATED, HostPlan, JobKey, Plan, cautions, planned_job
+from ddqueue.domain.planning import REAL, SIMULATED, HostPlan, JobKey, Plan, cautions, key_of, planned_job
+from ddqueue.domain.preflight.finding import Finding
 from ddqueue.domain.sweep import JobSpec, Point, Sweep, jobs_of
 from ddqueue.ports import LaunchRequest
 from ddqueue.services.preflight import Examined
@@ -33,8 +34,11 @@ def plan(
     assumptions = SIMULATED if sweep.simulated else REAL
     jobs = jobs_of(sweep)
     planned = []
+    known: dict[JobKey, tuple[Finding, ...]] = {}
     for job in jobs:
-        findings = examine(_request(job, inventory), sweep.measure.points).findings if examine else ()
+        if examine and key_of(job) not in known:  # every visit of a cell is the same request
+            known[key_of(job)] = examine(_request(job, inventory), sweep.measure.points).findings
+        findings = known.get(key_of(job), ())
         planned.append(planned_job(job, sweep.measure, assumptions, durations_s or {}, findings))
     startable = [job for job, done in zip(jobs, planned, strict=True) if done.refusal is None]
     return Plan(
@@ -54,6 +58,8 @@ def plan(
         ),
         assumptions=assumptions,
         warnings=tuple(cautions(sweep, startable)),
+        visits=sweep.measure.visits,
+        control_every=sweep.measure.control.every if sweep.measure.control else None,
     )
 
 

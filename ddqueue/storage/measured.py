@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ddqueue.domain.measurement import Invalid, Measurement, RequestRecord, Summary
+from ddqueue.domain.metrics.tpot import request_tpot_s
+from ddqueue.domain.telemetry import GpuWindow
 from ddqueue.storage.storable import Cleaner
 from ddqueue.storage.tables.measurements import QUANTITIES, SUMMARIES
 
@@ -20,6 +22,7 @@ def measurement_row(measurement: Measurement, cleaner: Cleaner) -> dict[str, Any
         "acceptance_length": measurement.acceptance_length,
         "step_time_ms": measurement.step_time_ms,
         "cached_share": measurement.cached_share,
+        "energy_per_token_j": measurement.energy_per_token_j,
     }
     for name in SUMMARIES:
         summary: Summary | None = getattr(measurement, f"{name}_ms")
@@ -52,6 +55,8 @@ def measurement_row(measurement: Measurement, cleaner: Cleaner) -> dict[str, Any
         "draft_histogram": None if histogram is None else list(histogram),
         "valid": not reasons,
         "reasons": [reason.value for reason in reasons],
+        "marks": [mark.value for mark in measurement.marks],
+        "client": cleaner.json(measurement.client, "client"),
     }
 
 
@@ -63,11 +68,13 @@ def sample_rows(measurement: Measurement, cleaner: Cleaner) -> list[dict[str, An
 def _sample_row(request: RequestRecord, cleaner: Cleaner) -> dict[str, Any]:
     where = f"requests[{request.index}]"
     ttft_ms = (request.arrivals[0][0] - request.started_s) * 1000 if request.arrivals else None
+    tpot_s = request_tpot_s(request)
     return {
         "request_index": request.index,
         "started_s": request.started_s,
         "finished_s": request.finished_s,
         "ttft_ms": cleaner.number(ttft_ms, f"{where}.ttft_ms"),
+        "tpot_ms": cleaner.number(None if tpot_s is None else tpot_s * 1000, f"{where}.tpot_ms"),
         "prompt_tokens": request.prompt_tokens,
         "output_tokens": request.output_tokens,
         "cached_tokens": request.cached_tokens,
@@ -75,4 +82,32 @@ def _sample_row(request: RequestRecord, cleaner: Cleaner) -> dict[str, Any]:
         "correct_drafts": request.correct_drafts,
         "finish_reason": cleaner.optional_text(request.finish_reason, f"{where}.finish_reason"),
         "error": cleaner.optional_text(request.error, f"{where}.error"),
+        "not_finite": [cleaner.text(name, f"{where}.not_finite") for name in request.not_finite],
+    }
+
+
+def telemetry_rows(measurement: Measurement, cleaner: Cleaner) -> list[dict[str, Any]]:
+    """The rows of `telemetry`, but for the measurement's id."""
+    return [_telemetry_row(window, cleaner) for window in measurement.gpus]
+
+
+def _telemetry_row(window: GpuWindow, cleaner: Cleaner) -> dict[str, Any]:
+    where = f"gpus[{window.index}]"
+    numbers = {
+        "power_mean_w": window.power_mean_w,
+        "power_max_w": window.power_max_w,
+        "energy_j": window.energy_j,
+        "sm_clock_mean_mhz": window.sm_clock_mean_mhz,
+        "sm_clock_min_mhz": window.sm_clock_min_mhz,
+        "sm_clock_max_mhz": window.sm_clock_max_mhz,
+        "memory_clock_mean_mhz": window.memory_clock_mean_mhz,
+    }
+    return {
+        "gpu_index": window.index,
+        "gpu_uuid": cleaner.text(window.uuid, f"{where}.uuid"),
+        "readings": window.samples,
+        **{name: cleaner.number(value, f"{where}.{name}") for name, value in numbers.items()},
+        "temperature_max_c": window.temperature_max_c,
+        "memory_used_max_mib": window.memory_used_max_mib,
+        "throttle_reasons": [cleaner.text(reason, where) for reason in window.throttle_reasons],
     }

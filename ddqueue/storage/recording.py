@@ -14,7 +14,7 @@ from ddqueue.errors import StaleFence
 from ddqueue.ports import ConfigurationCheck
 from ddqueue.storage import tables
 from ddqueue.storage.events import EventKind, write_event
-from ddqueue.storage.measured import measurement_row, sample_rows
+from ddqueue.storage.measured import measurement_row, sample_rows, telemetry_rows
 from ddqueue.storage.statements import statement
 from ddqueue.storage.storable import Cleaner
 
@@ -89,9 +89,12 @@ def record_measurement(connection: Connection, claim: Claim, measurement: Measur
     measurement_id = connection.execute(kept.returning(measurements.c.id)).scalar_one_or_none()
     if measurement_id is None:
         return
-    rows = sample_rows(measurement, cleaner)
-    if rows:
-        connection.execute(tables.samples.insert(), [{"measurement_id": measurement_id, **row} for row in rows])
+    for table, rows in (
+        (tables.samples, sample_rows(measurement, cleaner)),
+        (tables.telemetry, telemetry_rows(measurement, cleaner)),
+    ):
+        if rows:
+            connection.execute(table.insert(), [{"measurement_id": measurement_id, **row} for row in rows])
     note_cleaned(connection, claim, cleaner)
 
 

@@ -14,6 +14,7 @@ from ddqueue.domain.metrics.itl import itl_ms
 from ddqueue.domain.metrics.output_throughput import output_throughput_tok_s
 from ddqueue.domain.metrics.step_time import step_time_ms
 from ddqueue.domain.metrics.total_throughput import total_throughput_tok_s
+from ddqueue.domain.metrics.tpot import tpot_ms
 from ddqueue.domain.metrics.ttft import ttft_ms
 from ddqueue.domain.metrics.window import completed, wall_s
 
@@ -40,7 +41,12 @@ def measure(run: PointRun, tag: str | None, cached_limit: float = CACHED_LIMIT, 
         "total": total_throughput_tok_s(requests),
         "step": step_time_ms(requests, 1.0 if baseline else acceptance),
     }
-    distributions = {"ttft": ttft_ms(requests), "itl": itl_ms(requests), "e2e": e2e_ms(requests)}
+    distributions = {
+        "ttft": ttft_ms(requests),
+        "itl": itl_ms(requests),
+        "tpot": tpot_ms(requests),
+        "e2e": e2e_ms(requests),
+    }
     finite_numbers = {name: value if _is_finite(value) else None for name, value in numbers.items()}
     finite_distributions = {name: value if _is_finite(value) else None for name, value in distributions.items()}
     not_finite = finite_numbers != numbers or finite_distributions != distributions
@@ -58,12 +64,14 @@ def measure(run: PointRun, tag: str | None, cached_limit: float = CACHED_LIMIT, 
         total_throughput_tok_s=finite_numbers["total"],
         ttft_ms=finite_distributions["ttft"],
         itl_ms=finite_distributions["itl"],
+        tpot_ms=finite_distributions["tpot"],
         e2e_ms=finite_distributions["e2e"],
         acceptance_length=acceptance,
         verifies=verifies(requests),
         correct_drafts=correct_drafts(requests),
         draft_histogram=draft_histogram(requests),
         step_time_ms=finite_numbers["step"],
+        client=dict(run.client),
         reasons=_reasons(requests, run.point.output, tag, share is not None and share > cached_limit, not_finite),
         requests=requests,
     )

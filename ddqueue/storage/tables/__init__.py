@@ -2,7 +2,7 @@
 
 from ddqueue.storage.tables.attempts import attempts, events, phases
 from ddqueue.storage.tables.base import metadata
-from ddqueue.storage.tables.measurements import measurements, samples
+from ddqueue.storage.tables.measurements import measurements, samples, telemetry
 from ddqueue.storage.tables.queue import fence, hosts, jobs
 from ddqueue.storage.tables.sweeps import cells, sweeps
 
@@ -18,4 +18,5 @@ __all__ = [
     "phases",
     "samples",
     "sweeps",
+    "telemetry",
 ]

@@ -1,4 +1,4 @@
-"""Measurements: one row a repeat of a point, and its requests as samples."""
+"""Measurements: one row a repeat of a point, its requests as samples, and what the GPUs did meanwhile."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
+from ddqueue.domain.marks import Mark
 from ddqueue.domain.measurement import Invalid
 from ddqueue.storage.tables.base import identity, metadata, moment, number, text
 
 SUMMARIES = {
     "ttft": "time to first token",
     "itl": "time per output token after the first chunk",
+    "tpot": "time per output token after the first chunk, one value a request",
     "e2e": "whole request",
 }
 QUANTITIES = ("mean", "p50", "p90", "p99")
@@ -41,8 +43,10 @@ _RATES = [
     number("acceptance_length", "1 + sum(correct drafts) / sum(verifies), tokens per verify"),
     number("step_time_ms", "acceptance length / per-request decode rate, milliseconds"),
     number("cached_share", "share of prompt tokens that came from the prefix cache, 0 to 1"),
+    number("energy_per_token_j", "energy of all GPUs over the window / output tokens, joules"),
 ]
 _NUMBERS = ", ".join(["wall_s", *(column.name for column in _RATES)])
+_MARKS = ", ".join(repr(mark.value) for mark in Mark)
 _REASONS = ", ".join(repr(reason.value) for reason in Invalid)
 
 measurements = Table(
@@ -66,12 +70,15 @@ measurements = Table(
     Column("draft_histogram", ARRAY(BigInteger), comment="element k + 1: verifies that accepted k drafts"),
     Column("valid", Boolean, nullable=False, comment="only valid rows are ranked"),
     Column("reasons", ARRAY(Text), nullable=False, comment="why it is not valid; empty when it is"),
+    Column("marks", ARRAY(Text), nullable=False, comment="what to know of a row that is valid all the same"),
+    Column("client", JSONB, nullable=False, comment="how the load client fared: lag, CPU seconds, requests in flight"),
     Column("simulated", Boolean, nullable=False, comment="ran on software GPUs: not a measurement of hardware"),
     UniqueConstraint(
         "attempt_id", "concurrency", "context_tokens", "output_tokens_asked", "repeat", name="measurements_once"
     ),
     CheckConstraint("valid = (cardinality(reasons) = 0)", name="invalid_has_reasons"),
     CheckConstraint(f"reasons <@ ARRAY[{_REASONS}]::text[]", name="reasons_known"),
+    CheckConstraint(f"marks <@ ARRAY[{_MARKS}]::text[]", name="marks_known"),
     # Nothing that failed is stored as zero: a rate is positive or absent.
     CheckConstraint("NOT valid OR coalesce(output_throughput_tok_s > 0, false)", name="valid_has_throughput"),
     # greatest() sorts NaN above infinity, so that this refuses both; nulls are passed over.
@@ -88,6 +95,7 @@ samples = Table(
     number("started_s", "seconds from the window's start", null=False),
     number("finished_s", "seconds from the window's start", null=False),
     number("ttft_ms", "time to first token, milliseconds"),
+    number("tpot_ms", "time per output token after the first chunk, milliseconds"),
     Column("prompt_tokens", Integer, comment="as the server counted them"),
     Column("output_tokens", Integer, comment="as the server counted them"),
     Column("cached_tokens", Integer, comment="prompt tokens from the prefix cache"),
@@ -95,5 +103,39 @@ samples = Table(
     Column("correct_drafts", Integer),
     text("finish_reason", null=True),
     text("error", "exception type and text, or the server's own error", null=True),
+    Column(
+        "not_finite",
+        ARRAY(Text),
+        nullable=False,
+        comment="fields in which the server reported NaN or infinity, stored as null",
+    ),
     comment="One request as the load client saw it.",
+)
+
+_GPU_NUMBERS = [
+    number("power_mean_w", "mean over time, watts"),
+    number("power_max_w", "watts"),
+    number("energy_j", "power integrated over the window, joules"),
+    number("sm_clock_mean_mhz", "mean over time, MHz"),
+    number("sm_clock_min_mhz", "MHz"),
+    number("sm_clock_max_mhz", "MHz"),
+    number("memory_clock_mean_mhz", "mean over time, MHz"),
+]
+_GPU_NUMBER_NAMES = ", ".join(column.name for column in _GPU_NUMBERS)
+
+telemetry = Table(
+    "telemetry",
+    metadata,
+    Column("measurement_id", ForeignKey("measurements.id", ondelete="CASCADE"), primary_key=True),
+    Column("gpu_index", Integer, primary_key=True, autoincrement=False, comment="PCI order"),
+    text("gpu_uuid"),
+    Column("readings", Integer, nullable=False, comment="readings inside the window"),
+    *_GPU_NUMBERS,
+    Column("temperature_max_c", Integer, comment="degrees Celsius"),
+    Column("memory_used_max_mib", Integer, comment="MiB"),
+    Column("throttle_reasons", ARRAY(Text), nullable=False, comment="why the clocks were held down, in any reading"),
+    CheckConstraint(
+        f"least({_GPU_NUMBER_NAMES}) >= 0 AND greatest({_GPU_NUMBER_NAMES}) < 'Infinity'", name="numbers_finite"
+    ),
+    comment="One GPU over exactly one measured window. What the driver could not say is null.",
 )

@@ -1,0 +1,96 @@
+"""Every point of a job, measured on one running server: warm up, flush, measure, repeat until it is enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ddqueue.domain.failures import AttemptFailure, Failure
+from ddqueue.domain.marks import Mark
+from ddqueue.domain.measurement import Invalid, Measurement
+from ddqueue.domain.metrics.summary import measure
+from ddqueue.domain.queueing import Claim
+from ddqueue.domain.statistics import enough
+from ddqueue.domain.sweep import Point
+from ddqueue.ports import AttemptStore, LoadClient, RunningServer
+from ddqueue.services.steps import Steps
+from ddqueue.services.stopping import StopSignal
+
+
+@dataclass(frozen=True)
+class MeasurePoints:
+    """Measures the points of one job."""
+
+    store: AttemptStore
+    load: LoadClient
+    steps: Steps
+    stop: StopSignal
+
+    def run(self, claim: Claim, server: RunningServer) -> None:
+        """Returns when every point has been measured often enough; raises AttemptFailure, AttemptStopped, StaleFence.
+
+        Repeats are interleaved over the points, so that drift of the box does not favour a point.
+        """
+        points, repeats = claim.measure.points, claim.measure.repeats
+        throughputs: dict[Point, list[float]] = {point: [] for point in points}
+        last: dict[Point, Measurement] = {}
+        for point in points:
+            self.steps.timed(claim, "warm up", partial(self._warm_up, claim, server, point), point.label)
+        for repeat in range(1, repeats.maximum + 1):
+            for point in points:
+                if repeat > 1 and enough(throughputs[point], repeats):
+                    continue
+                step = partial(self._measure, claim, server, point, repeat)
+                last[point] = self.steps.timed(claim, "measure", step, f"{point.label} repeat {repeat}")
+                throughput = last[point].output_throughput_tok_s
+                if throughput is not None and last[point].valid:
+                    throughputs[point].append(throughput)
+            if all(enough(values, repeats) for values in throughputs.values()):
+                break
+        for point in points:
+            if not throughputs[point]:
+                raise _without_numbers(last[point])
+
+    def _warm_up(self, claim: Claim, server: RunningServer, point: Point) -> None:
+        salt = f"{claim.tag}-{point.label}-warm-up"
+        self.load.run(server.url, point, 0, salt, self.stop.check, True, claim.measure.prompts)
+        server.check_alive()
+
+    def _measure(self, claim: Claim, server: RunningServer, point: Point, repeat: int) -> Measurement:
+        self.stop.check()
+        server.flush_cache()
+        salt = f"{claim.tag}-{point.label}-{repeat}"
+        compilations = server.compilations()
+        run = self.load.run(server.url, point, repeat, salt, self.stop.check, False, claim.measure.prompts)
+        compiled = server.compilations() > compilations
+        measurement = judged(measure(run, claim.tag, baseline=claim.cell.is_baseline), compiled)
+        self.store.record_measurement(claim, measurement)
+        server.check_alive()
+        if measurement.requests_completed == 0:
+            errors = [request.error for request in run.requests if request.error] or ["no answer"]
+            stalled = AttemptFailure(Failure.SERVER_STALLED, f"{point.label}: every request failed: {errors[0]}")
+            raise server.explain(errors[0]) or stalled
+        if Invalid.WRONG_SERVER in measurement.reasons:
+            raise AttemptFailure(Failure.PORT_BUSY, f"{point.label}: an answer came from another server")
+        return measurement
+
+
+def judged(measurement: Measurement, compiled: bool) -> Measurement:
+    """The measurement with what the server's log says about it."""
+    reasons = [*measurement.reasons, *([Invalid.COMPILED] if compiled else [])]
+    marks = [Mark.NO_BENEFIT] if measurement.verifies and measurement.correct_drafts == 0 else []
+    return replace(measurement, reasons=tuple(reasons), marks=tuple(marks))
+
+
+def _without_numbers(measurement: Measurement) -> AttemptFailure:
+    """A point none of whose repeats may be ranked: the cell failed there, it is not missing."""
+    failure = next(
+        (_FAILURE_OF[reason] for reason in measurement.reasons if reason in _FAILURE_OF), Failure.SERVER_STALLED
+    )
+    error = next((request.error for request in measurement.requests if request.error), None)
+    why = error or measurement.client.get("trouble")
+    reasons = ", ".join(measurement.reasons)
+    return AttemptFailure(failure, f"{measurement.point.label}: no valid repeat ({reasons}){f': {why}' if why else ''}")
+
+
+_FAILURE_OF = {Invalid.SHORT_OUTPUT: Failure.SHORT_OUTPUT, Invalid.CLIENT_BOUND: Failure.CLIENT_BOUND}
