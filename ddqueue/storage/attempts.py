@@ -22,6 +22,17 @@ from ddqueue.errors import StaleFence, UsageError
 from ddqueue.ports import ConfigurationCheck, SameServer
 from ddqueue.storage import recording, tables
 from ddqueue.storage.engine import transaction
+from ddqueue.storage.entries import (
+    Entry,
+    EntryKind,
+    Term,
+    configuration_entry,
+    finish_entry,
+    finish_of,
+    measurement_entry,
+    phase_entry,
+    provenance_entry,
+)
 from ddqueue.storage.events import EventKind, announce, write_event
 from ddqueue.storage.quarantine import apply_breaker, quarantine
 from ddqueue.storage.statements import statement
@@ -73,7 +84,7 @@ class PostgresAttemptStore:
     def heartbeat(self, claim: Claim, lease_ttl_s: float, activity: str = "") -> Lease:
         """Prolong the lease by `lease_ttl_s` from now, by the database's clock, and say what the attempt does."""
         term = {
-            **recording.term(claim),
+            **recording.parameters(Term.of(claim)),
             "lease_ttl_s": lease_ttl_s,
             "activity": Cleaner().text(activity, "activity") or None,
         }
@@ -83,15 +94,21 @@ class PostgresAttemptStore:
             return Lease.LOST
         return Lease.CANCEL if cancel else Lease.HELD
 
+    def write(self, term: Term, entry: Entry) -> None:
+        """Store what an attempt yields; a finish too. Raises StaleFence."""
+        if entry.kind is EntryKind.FINISH:
+            self._finish(term, entry)
+            return
+        with transaction(self._sql_engine) as connection:
+            recording.write(connection, term, entry)
+
     def record_phase(self, claim: Claim, phase: PhaseRecord) -> None:
         """Raises StaleFence."""
-        with transaction(self._sql_engine) as connection:
-            recording.record_phase(connection, claim, phase)
+        self.write(Term.of(claim), phase_entry(phase))
 
     def record_provenance(self, claim: Claim, values: Mapping[str, Any]) -> None:
         """Raises StaleFence."""
-        with transaction(self._sql_engine) as connection:
-            recording.record_provenance(connection, claim, values)
+        self.write(Term.of(claim), provenance_entry(values))
 
     def record_configuration(
         self,
@@ -103,11 +120,10 @@ class PostgresAttemptStore:
     ) -> None:
         """Raises StaleFence."""
         check = ConfigurationCheck(requested, effective, difference, effective_hash)
-        with transaction(self._sql_engine) as connection:
-            recording.record_configuration(connection, claim, check)
+        self.write(Term.of(claim), configuration_entry(check))
 
     def same_server(self, claim: Claim, effective_hash: str) -> SameServer | None:
-        """Another job of the sweep, host and parallelism with an accepted attempt on an equal server, the first."""
+        """A job of another cell of the sweep, on this host and parallelism, accepted on an equal server; the first."""
         wanted = {"job_id": claim.job_id, "effective_hash": effective_hash}
         with transaction(self._sql_engine) as connection:
             row = connection.execute(statement("same_server"), wanted).first()
@@ -115,8 +131,7 @@ class PostgresAttemptStore:
 
     def record_measurement(self, claim: Claim, measurement: Measurement) -> None:
         """Raises StaleFence."""
-        with transaction(self._sql_engine) as connection:
-            recording.record_measurement(connection, claim, measurement)
+        self.write(Term.of(claim), measurement_entry(measurement))
 
     def finish(
         self,
@@ -137,29 +152,31 @@ class PostgresAttemptStore:
             ValueError: success and the decision contradict each other, or a failed job lacks its class.
         """
         _check_consistent(outcome, decision, failure)
-        cleaner = Cleaner()
-        clean_evidence = cleaner.optional_text(evidence, "evidence")
+        self.write(Term.of(claim), finish_entry(outcome, decision, failure, evidence))
+
+    def _finish(self, term: Term, entry: Entry) -> None:
+        outcome, decision, failure, evidence = finish_of(entry)
         with transaction(self._sql_engine) as connection:
-            state = _finish_job(connection, claim, decision, failure, clean_evidence)
+            state = _finish_job(connection, term, decision, failure, evidence)
             if state is None:
-                if _already_finished(connection, claim, outcome):
+                if _already_finished(connection, term, outcome):
                     return
-                raise StaleFence(recording.stale(claim, "finish"))
+                raise StaleFence(recording.stale(term, "finish"))
             ended = {
-                "attempt_id": claim.attempt_id,
-                "fence": claim.fence,
+                "attempt_id": term.attempt_id,
+                "fence": term.fence,
                 "outcome": outcome.value,
                 "failure": failure.value if failure else None,
-                "evidence": clean_evidence,
+                "evidence": evidence,
             }
             connection.execute(statement("finish_attempt"), ended).one()
             detail = {"outcome": outcome, "failure": failure, "state": state, "counts": decision.counts}
-            recording.write_attempt_event(connection, claim, EventKind.FINISHED, detail)
-            recording.note_cleaned(connection, claim, cleaner)
+            recording.write_attempt_event(connection, term, EventKind.FINISHED, detail)
+            recording.note_cleaned(connection, term, entry)
             if decision.quarantine and failure is not None:
-                quarantine(connection, claim.host, failure, clean_evidence or failure.value)
+                quarantine(connection, term.host, failure, evidence or failure.value)
             elif outcome is AttemptOutcome.FAILED:
-                apply_breaker(connection, claim.host)
+                apply_breaker(connection, term.host)
             announce(connection)
 
     def quarantine(self, host: str, failure: Failure, evidence: str) -> None:
@@ -204,16 +221,18 @@ def _claim(connection: Connection, host: str, job_id: int, runner: Runner, lease
         parallelism=Parallelism(tp=job.tp, ep=job.ep, pp=job.pp, dp=job.dp),
         measure=Measure.from_json(job.measure),
     )
-    recording.write_attempt_event(connection, claim, EventKind.CLAIMED, {"number": attempt.number, "fence": fence})
+    recording.write_attempt_event(
+        connection, Term.of(claim), EventKind.CLAIMED, {"number": attempt.number, "fence": fence}
+    )
     return claim
 
 
 def _finish_job(
-    connection: Connection, claim: Claim, decision: Decision, failure: Failure | None, evidence: str | None
+    connection: Connection, term: Term, decision: Decision, failure: Failure | None, evidence: str | None
 ) -> str | None:
     """The job's new state, or None when the fence is stale."""
     moved = {
-        **recording.term(claim),
+        **recording.parameters(term),
         "state": decision.state.value,
         "counts": decision.counts,
         "delay_s": decision.delay_s,
@@ -224,10 +243,10 @@ def _finish_job(
     return state
 
 
-def _already_finished(connection: Connection, claim: Claim, outcome: AttemptOutcome) -> bool:
+def _already_finished(connection: Connection, term: Term, outcome: AttemptOutcome) -> bool:
     """Whether this very finish was stored before: the answer to its commit was lost, and the caller asks again."""
     attempts = tables.attempts
-    mine = (attempts.c.id == claim.attempt_id) & (attempts.c.fence == claim.fence)
+    mine = (attempts.c.id == term.attempt_id) & (attempts.c.fence == term.fence)
     return connection.execute(select(attempts.c.outcome).where(mine)).scalar_one_or_none() == outcome.value
 
 
