@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,18 +15,25 @@ from typing import TYPE_CHECKING, Any
 from ddqueue import __version__, settings
 from ddqueue.domain.inventory import Host, Inventory
 from ddqueue.errors import DdqueueError, UsageError
-from ddqueue.ports import GpuInspector, LaunchRequest, Progress
+from ddqueue.ports import GpuInspector, LaunchRequest, LoanRecord, Progress, Telemetry
 
 if TYPE_CHECKING:  # each is imported where it is composed, so that a command loads only what it needs
     from celery import Celery
     from sqlalchemy import Engine as SqlEngine
 
+    from ddqueue.domain.borrowing import Borrow
+    from ddqueue.domain.coding import Suite
     from ddqueue.domain.queueing import Claim
+    from ddqueue.services.borrowing import Borrowing
     from ddqueue.services.dispatch import Dispatch
     from ddqueue.services.execute import Execute
+    from ddqueue.services.give_back import GiveBack
     from ddqueue.services.plan import Examine
     from ddqueue.services.preflight import Preflight
+    from ddqueue.services.scoring import Scoring
     from ddqueue.services.stopping import StopSignal
+
+log = logging.getLogger(__name__)
 
 
 def patience() -> settings.Patience:
@@ -91,20 +101,22 @@ def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Ex
     from ddqueue.gpu.cleanroom import GpuCleanRoom
     from ddqueue.gpu.ownership import LOCK_VARIABLE, KernelOwnership
     from ddqueue.gpu.shared_memory import SharedMemory
+    from ddqueue.measure.chat import ChatClient
     from ddqueue.measure.process import ClientProcess
+    from ddqueue.services.check_coding import CheckCoding
     from ddqueue.services.execute import Execute
     from ddqueue.services.measure_points import MeasurePoints
-    from ddqueue.services.patient_store import PatientStore
     from ddqueue.services.serve_and_measure import ServeAndMeasure
     from ddqueue.services.steps import Steps
     from ddqueue.storage.attempts import PostgresAttemptStore
+    from ddqueue.storage.journalled import JournalledStore
 
     waits = patience()
     known = inventory()
     host = known.host(host_name)
     inspector = gpu_inspector(host)
     engine = sql_engine(f"ddqueue attempt on {host_name}")
-    store = PatientStore(PostgresAttemptStore(engine), waits.database_away_s)
+    store = JournalledStore(PostgresAttemptStore(engine), settings.journal_folder(host_name), waits.database_away_s)
     steps = Steps(store, progress)
     try:
         with ClientProcess() as load:
@@ -119,7 +131,8 @@ def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Ex
                 inventory=known,
                 steps=steps,
                 stop=stop,
-                points=MeasurePoints(store, load, steps, stop),
+                points=MeasurePoints(store, load, telemetry(inspector), steps, stop),
+                coding=CheckCoding(store, ChatClient(), scoring, load_suite, steps, stop),
                 preflight=preflight(
                     host_name, stop.check, lambda text: progress.tell("preflight", text), on_host=True
                 ).check,
@@ -129,6 +142,7 @@ def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Ex
             yield Execute(
                 store=store,
                 ownership=KernelOwnership(settings.locks_folder()),
+                borrowing=borrowing(host_name, host.borrow, progress),
                 clean_room=GpuCleanRoom(
                     inspector,
                     host.gpus,
@@ -142,6 +156,95 @@ def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Ex
             )
     finally:
         engine.dispose()
+
+
+def borrowing(host_name: str, terms: Borrow | None, progress: Progress) -> Borrowing:
+    """What takes the named host from production on `terms`, and gives it back."""
+    from ddqueue.gpu.host_commands import ProcessCommands
+    from ddqueue.services.borrowing import Borrowing
+
+    return Borrowing(terms, loan_record(host_name), ProcessCommands(), local_time, progress)
+
+
+def loan_record(host_name: str) -> LoanRecord:
+    """Where this machine remembers that the named host is borrowed."""
+    from ddqueue.gpu.loan_file import LoanFile
+
+    return LoanFile(settings.loan_path(host_name))
+
+
+def borrow_terms(host_name: str) -> Borrow | None:
+    """How the named host is borrowed, None if not at all. Raises UsageError or FileError."""
+    return inventory().host(host_name).borrow
+
+
+def local_time() -> datetime:
+    """Now, by this machine's clock and in its zone."""
+    return datetime.now().astimezone()
+
+
+@contextmanager
+def give_back(host_name: str, progress: Progress) -> Iterator[GiveBack]:
+    """One try to give the named host back. It needs neither a right inventory nor the database."""
+    from ddqueue.gpu.ownership import KernelOwnership
+    from ddqueue.services.give_back import GiveBack
+    from ddqueue.storage.attempts import PostgresAttemptStore
+    from ddqueue.storage.journalled import JournalledStore
+
+    try:
+        terms = borrow_terms(host_name)
+    except UsageError as error:
+        log.warning("the host is given back as it was taken: %s", error)
+        terms = None
+    with ExitStack() as opened:
+
+        def open_store() -> JournalledStore:
+            engine = sql_engine(f"ddqueue give back {host_name}")
+            opened.callback(engine.dispose)
+            store = PostgresAttemptStore(engine)
+            return JournalledStore(store, settings.journal_folder(host_name), _TELL_LIMIT_S, _TELL_LIMIT_S)
+
+        yield GiveBack(
+            host_name,
+            KernelOwnership(settings.locks_folder()),
+            borrowing(host_name, terms, progress),
+            open_store,
+        )
+
+
+_TELL_LIMIT_S = 10.0
+"""How long giving a box back tries to reach the database, which a stopping worker waits for."""
+
+
+def telemetry(inspector: GpuInspector) -> Telemetry:
+    """Watches the GPUs that `inspector` reads."""
+    from ddqueue.gpu.nvml_telemetry import NvmlTelemetryReader
+    from ddqueue.gpu.telemetry import GpuTelemetry
+    from ddqueue.sim.gpus import SimulatedGpus
+    from ddqueue.sim.telemetry import SimulatedTelemetryReader
+
+    if isinstance(inspector, SimulatedGpus):
+        return GpuTelemetry(SimulatedTelemetryReader(inspector))
+    return GpuTelemetry(NvmlTelemetryReader(inspector))
+
+
+def load_suite(name: str) -> Suite:
+    """The suite of coding problems of that name, or in that folder. Raises UsageError."""
+    from ddqueue.coding import suites
+
+    return suites.load_suite(name)
+
+
+def scoring() -> Scoring:
+    """Scores answers to coding problems in the sandbox of this machine."""
+    from ddqueue.coding.grading import Grader
+    from ddqueue.domain import code_blocks, extraction
+    from ddqueue.services.scoring import Scoring
+
+    # By its text, so that a mended extractor is another one whether or not somebody remembered to count it up.
+    rules = b"".join(Path(str(module.__file__)).read_bytes() for module in (extraction, code_blocks))
+    scorer = f"ddqueue {__version__}, extractor {hashlib.sha256(rules).hexdigest()[:8]}"
+    return Scoring(extraction.extract, Grader(), scorer)
 
 
 def preflight(host_name: str, should_stop: Callable[[], None], tell: Callable[[str], None], on_host: bool) -> Preflight:

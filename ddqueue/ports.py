@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
+from ddqueue.domain.borrowing import CommandEnd, Loan, RunningCommand
+from ddqueue.domain.coding import Answer, Outcome, Problem, Score, Scored, Suite
 from ddqueue.domain.configuration import Cell, Parallelism
 from ddqueue.domain.failures import AttemptFailure, Failure
 from ddqueue.domain.inventory import EngineProfile, Host, Model
 from ddqueue.domain.measurement import Measurement, PointRun
-from ddqueue.domain.queueing import Claim, Lease, NextJob, PhaseRecord, Runner
+from ddqueue.domain.queueing import CarriedRepeat, Claim, Lease, NextJob, PhaseRecord, Runner
 from ddqueue.domain.retry import Decision
 from ddqueue.domain.states import AttemptOutcome
 from ddqueue.domain.sweep import JobSpec, Point, Sweep
+from ddqueue.domain.telemetry import GpuSample
 
 
 @dataclass(frozen=True)
@@ -32,8 +35,13 @@ class Submitted:
 class SweepStore(Protocol):
     """Where sweeps are kept. Every method raises NotReachable when the database does not answer."""
 
-    def add(self, sweep: Sweep, jobs: Sequence[JobSpec], hosts: Sequence[Host], priority: int = 0) -> Submitted:
-        """Store the sweep, its cells and its jobs in one transaction, and wake the dispatcher on commit."""
+    def add(
+        self, sweep: Sweep, jobs: Sequence[JobSpec], hosts: Sequence[Host], priority: int = 0, after: int | None = None
+    ) -> Submitted:
+        """Store the sweep, its cells and its jobs in one transaction, and wake the dispatcher on commit.
+
+        None of its jobs starts before the sweep with the id `after` has ended.
+        """
         ...
 
 
@@ -43,12 +51,21 @@ class AttemptStore(Protocol):
     Every write after `claim` carries the fence; a stale one writes nothing and raises StaleFence.
     """
 
+    def deliver_left_over(self, host: str) -> int:
+        """Store what earlier attempts on the host measured and could not deliver, each under its own fence; only
+        whoever holds the host's lock may call it, and before `requeue_dead`. Returns the number of entries stored."""
+        ...
+
     def requeue_dead(self, host: str, why: str) -> list[int]:
         """Requeue every running job of `host`; only whoever holds the host's lock may call it. Returns job ids."""
         ...
 
     def claim(self, host: str, job_id: int, runner: Runner, lease_ttl_s: float) -> Claim | None:
         """Take the job if it may run now; None when it is not queued, paused, cancelled, or the host may not work."""
+        ...
+
+    def could_claim(self, host: str, job_id: int) -> bool:
+        """What `claim` would answer just now; nothing is changed. Asked before a box is taken from production."""
         ...
 
     def heartbeat(self, claim: Claim, lease_ttl_s: float, activity: str = "") -> Lease:
@@ -69,10 +86,20 @@ class AttemptStore(Protocol):
     ) -> None: ...
 
     def same_server(self, claim: Claim, effective_hash: str) -> SameServer | None:
-        """Another job of the sweep, on this host and with this parallelism, that was measured on an equal server."""
+        """A job of another cell of the sweep, on this host and with this parallelism, measured on an equal server."""
+        ...
+
+    def carry_over(self, claim: Claim, effective_hash: str) -> list[CarriedRepeat]:
+        """Take over the valid repeats that earlier attempts of this job measured on an equal server."""
         ...
 
     def record_measurement(self, claim: Claim, measurement: Measurement) -> None: ...
+
+    def record_answers(self, claim: Claim, suite: Suite, answers: Sequence[Answer]) -> None: ...
+
+    def record_scores(self, claim: Claim, scorer: str, scored: Sequence[Scored]) -> None:
+        """The first judgement of answers that were recorded before; `scorer` names the versions that made it."""
+        ...
 
     def finish(
         self,
@@ -176,6 +203,25 @@ class GpuInspector(Protocol):
         ...
 
 
+class Recording(Protocol):
+    """What the GPUs did while they were watched."""
+
+    def samples(self) -> Sequence[GpuSample]:
+        """All so far, in order of time. Once the watching has ended there is one of each GPU from after its end."""
+        ...
+
+
+class Telemetry(Protocol):
+    """Watches a host's GPUs beside a measurement, which it never disturbs: what cannot be read is a gap."""
+
+    def watch(self) -> AbstractContextManager[Recording]:
+        """Read the GPUs again and again, from before the body begins until after it has ended. One at a time.
+
+        Put the whole window inside, and ask for the samples afterwards: only then do they reach beyond both its ends.
+        """
+        ...
+
+
 class CleanRoom(Protocol):
     """Proof that a host's GPUs are free."""
 
@@ -218,6 +264,45 @@ class Ownership(Protocol):
 
     def end_strays(self, host: str) -> list[int]:
         """Kill those until none is left; only for the lock's holder. Returns the pids met."""
+        ...
+
+
+class LoanRecord(Protocol):
+    """What a host remembers of being borrowed, so that a crash at any moment is followed by giving it back."""
+
+    def read(self) -> Loan | None:
+        """None when the box is not borrowed. One that cannot be read is a loan without terms, never None."""
+        ...
+
+    def write(self, loan: Loan) -> None:
+        """On the disk when it returns. Raises OSError; then what was noted before still stands."""
+        ...
+
+    def remove(self) -> None:
+        """The box is given back. Raises OSError."""
+        ...
+
+
+class HostCommands(Protocol):
+    """Runs a person's commands on this host."""
+
+    def boot(self) -> str:
+        """Names this boot of the machine; another one names another."""
+        ...
+
+    def run(
+        self,
+        command: Sequence[str],
+        limit_s: float,
+        should_stop: Callable[[], None],
+        started: Callable[[RunningCommand], None],
+    ) -> CommandEnd:
+        """Run to the end, or end it with its process group past `limit_s`. It does nothing before `started` has
+        returned. What `started` or `should_stop` raises is passed on once the command has been ended."""
+        ...
+
+    def end(self, command: RunningCommand) -> None:
+        """Kill what is left of a command whose runner died; for the same boot only."""
         ...
 
 
@@ -335,6 +420,51 @@ class LoadClient(Protocol):
 
         Requests that fail are recorded, never retried.
         """
+        ...
+
+
+class ChatClient(Protocol):
+    """Asks coding problems through a server's chat endpoint."""
+
+    def ask(self, url: str, suite: Suite, concurrency: int, should_stop: Callable[[], None]) -> list[Answer]:
+        """Every answer, with `concurrency` requests in flight; each problem equally often, and that many in all at
+        least. A request that failed is an answer with an `error`, and never sent again."""
+        ...
+
+
+class Grader(Protocol):
+    """Runs an answer's code against a problem's hidden tests, where it can do no harm."""
+
+    def grade(self, problem: Problem, code: str) -> Score:
+        """PASSED, FAILED, or NOT_GRADED where the grader itself failed."""
+        ...
+
+
+@dataclass(frozen=True)
+class StoredAnswer:
+    """An answer with its id and whose it is. `score` is the newest outcome; None when it was never scored."""
+
+    answer_id: int
+    job_id: int
+    attempt: int
+    host: str
+    parallel: str
+    label: str
+    suite: str
+    suite_digest: str
+    answer: Answer
+    score: Outcome | None = None
+
+
+class ScoreStore(Protocol):
+    """Answers of sweeps, to be scored again. Every method raises NotReachable when the database does not answer."""
+
+    def answers(self, sweep_id: int) -> list[StoredAnswer]:
+        """Every answer of the sweep's attempts that have ended, in the order asked."""
+        ...
+
+    def add_scores(self, scorer: str, scores: Mapping[int, Score]) -> None:
+        """A further judgement of each answer, by id, all or none; those there are stay."""
         ...
 
 

@@ -69,6 +69,16 @@ def logs_folder() -> Path:
     return home() / "logs"
 
 
+def journal_folder(host: str) -> Path:
+    """Where a host's attempts keep what they have measured until it is stored."""
+    return home() / "journal" / host
+
+
+def loan_path(host: str) -> Path:
+    """The record of a host that was taken from production; there is none where nothing has to be given back."""
+    return home() / "borrowed" / f"{host}.json"
+
+
 def simulated_gpus_folder(host: str) -> Path:
     """Where the memory of a simulated host's GPUs is kept."""
     return home() / "sim" / host

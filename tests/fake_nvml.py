@@ -30,6 +30,14 @@ class FakeGpu:
     uncorrected: dict[int, int] = field(default_factory=dict)
     recovery: int = pynvml.NVML_GPU_RECOVERY_ACTION_NONE
     nvlinks: int = 0
+    power_mw: int = 76_000
+    power_averaged_mw: int = 75_000
+    energy_mj: int = 5_000_000
+    sm_clock_mhz: int = 345
+    memory_clock_mhz: int = 345
+    temperature_c: int = 31
+    reasons: int = pynvml.nvmlClocksEventReasonGpuIdle
+    lacks_fields: list[Any] = field(default_factory=list)
     raises: dict[str, int] = field(default_factory=dict)
 
 
@@ -73,6 +81,14 @@ class FakeNvml(ModuleType):
     def nvmlDeviceGetHandleByIndex(self, index: int) -> FakeGpu:
         return self._asked(self.gpus[index], "nvmlDeviceGetHandleByIndex")
 
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> FakeGpu:
+        if self.opened < 1:
+            raise pynvml.NVMLError(pynvml.NVML_ERROR_UNINITIALIZED)
+        for gpu in self.gpus:
+            if gpu.uuid == uuid:
+                return self._asked(gpu, "nvmlDeviceGetHandleByUUID")
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
+
     def nvmlDeviceGetMemoryInfo(self, gpu: FakeGpu, version: int | None = None) -> SimpleNamespace:
         self._asked(gpu, "nvmlDeviceGetMemoryInfo")
         kept = 0 if version else gpu.reserved_mib  # version 1 counts the driver's own as used
@@ -98,9 +114,19 @@ def _utilization(gpu: FakeGpu) -> SimpleNamespace:
     return SimpleNamespace(gpu=gpu.utilization, memory=0)
 
 
-def _field_values(gpu: FakeGpu, fields: list[int]) -> list[SimpleNamespace]:
-    assert fields == [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION]
-    return [SimpleNamespace(nvmlReturn=pynvml.NVML_SUCCESS, value=SimpleNamespace(uiVal=gpu.recovery))]
+def _field_values(gpu: FakeGpu, fields: list[Any]) -> list[SimpleNamespace]:
+    known = {
+        pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION: gpu.recovery,
+        (pynvml.NVML_FI_DEV_POWER_INSTANT, pynvml.NVML_POWER_SCOPE_GPU): gpu.power_mw,
+    }
+    # A field that the driver lacks fails alone, not its call.
+    codes = [pynvml.NVML_ERROR_NOT_SUPPORTED if field in gpu.lacks_fields else pynvml.NVML_SUCCESS for field in fields]
+    values = [SimpleNamespace(uiVal=known[field]) for field in fields]
+    return [SimpleNamespace(nvmlReturn=code, value=value) for code, value in zip(codes, values, strict=True)]
+
+
+def _clock(gpu: FakeGpu, clock: int) -> int:
+    return {pynvml.NVML_CLOCK_SM: gpu.sm_clock_mhz, pynvml.NVML_CLOCK_MEM: gpu.memory_clock_mhz}[clock]
 
 
 def _link_state(gpu: FakeGpu, link: int) -> int:
@@ -130,14 +156,16 @@ _ANSWERS: dict[str, Any] = {
     "nvmlDeviceGetRetiredPagesPendingStatus": lambda gpu: pynvml.NVML_FEATURE_DISABLED,
     "nvmlDeviceGetTotalEccErrors": lambda gpu, kind, counter: gpu.uncorrected.get(counter, 0),
     "nvmlDeviceGetFieldValues": _field_values,
-    "nvmlDeviceGetClockInfo": lambda gpu, clock: 345,
+    "nvmlDeviceGetClockInfo": _clock,
+    "nvmlDeviceGetPowerUsage": lambda gpu: gpu.power_averaged_mw,
+    "nvmlDeviceGetTotalEnergyConsumption": lambda gpu: gpu.energy_mj,
     "nvmlDeviceGetMaxClockInfo": lambda gpu, clock: 1980,
     "nvmlDeviceGetPowerManagementLimit": lambda gpu: 700000,
     "nvmlDeviceGetPowerManagementDefaultLimit": lambda gpu: 700000,
     "nvmlDeviceGetPersistenceMode": lambda gpu: pynvml.NVML_FEATURE_ENABLED,
     "nvmlDeviceGetCurrentEccMode": lambda gpu: pynvml.NVML_FEATURE_ENABLED,
-    "nvmlDeviceGetTemperature": lambda gpu, sensor: 31,
-    "nvmlDeviceGetCurrentClocksEventReasons": lambda gpu: pynvml.nvmlClocksEventReasonGpuIdle,
+    "nvmlDeviceGetTemperature": lambda gpu, sensor: gpu.temperature_c,
+    "nvmlDeviceGetCurrentClocksEventReasons": lambda gpu: gpu.reasons,
     "nvmlDeviceGetCurrPcieLinkGeneration": lambda gpu: 5,
     "nvmlDeviceGetMaxPcieLinkGeneration": lambda gpu: 5,
     "nvmlDeviceGetCurrPcieLinkWidth": lambda gpu: 16,

@@ -1,13 +1,14 @@
 """A server of known timing that speaks SGLang's `POST /generate` stream and logs its own truth.
 
 Run as a program: `python tests/known_timing_server.py --mode steady ...` prints `listening PORT`, then serves until its
-input ends. `GET /truth` gives what it did: for every request when it was received and when each chunk was sent, by
-the clock that the load client reads too (CLOCK_MONOTONIC is one clock for the whole machine).
+input ends. `GET /truth` gives what it did: for every request when its bytes were received and when each chunk went to
+the socket, by the clock that the load client reads too (CLOCK_MONOTONIC is one clock for the whole machine).
 
 Modes, each for the first `--faulty` requests (all by default; the others are steady): steady; no-waits;
 error-object (two chunks, an error, [DONE]); no-done (two chunks, then closed); silent (one chunk, then nothing);
 unavailable (503); bad-request (400); malformed (an event that is no JSON); empty-last (a chunk with no new text ends
-the answer); split (every answer byte by byte); plain (until the connection closes); abort.
+the answer); split (every answer byte by byte); plain (until the connection closes); abort; not-finite (a count that is
+NaN, and U+0000 in the text).
 """
 
 from __future__ import annotations
@@ -34,6 +35,16 @@ class Truth:
     sent: list[tuple[float, int]] = field(default_factory=list)
 
 
+class StampingReader(asyncio.StreamReader):
+    """Notes when bytes came. Whoever waits for them runs later, when many requests come at once."""
+
+    fed_at = 0.0
+
+    def feed_data(self, data: bytes) -> None:
+        self.fed_at = perf_counter()
+        super().feed_data(data)
+
+
 class KnownTimingServer:
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
@@ -41,8 +52,15 @@ class KnownTimingServer:
         self.attempts = 0
         self.flood_writes: list[bytes] = []
         self.connections = 0
+        self.events: dict[tuple[int, int, bool, str], bytes] = {}
+        """Events made before, so that 32 streams that are due together do not wait for one another's JSON."""
+
+    def protocol(self) -> asyncio.StreamReaderProtocol:
+        """One connection's."""
+        return asyncio.StreamReaderProtocol(StampingReader(), self.serve)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert isinstance(reader, StampingReader)
         self.connections += 1
         try:
             while await self.answer(reader, writer):
@@ -52,7 +70,7 @@ class KnownTimingServer:
         finally:
             writer.close()
 
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    async def answer(self, reader: StampingReader, writer: asyncio.StreamWriter) -> bool:
         """Serve one request; whether the connection stays open."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         method, path, _ = head.split(" ", 2)
@@ -68,10 +86,9 @@ class KnownTimingServer:
         if (method, path) != ("POST", "/generate"):
             _whole(writer, 404, {"detail": "Not Found"})
             return True
-        return await self.generate(json.loads(body), writer)
+        return await self.generate(json.loads(body), writer, reader.fed_at)
 
-    async def generate(self, asked: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
-        received = perf_counter()
+    async def generate(self, asked: dict[str, Any], writer: asyncio.StreamWriter, received: float) -> bool:
         number, self.attempts = self.attempts, self.attempts + 1
         options = self.options
         mode = options.mode if options.faulty is None or number < options.faulty else "steady"
@@ -94,8 +111,9 @@ class KnownTimingServer:
         for chunk, done in enumerate(_cumulative(tokens, options.tokens_per_chunk), start=1):
             due = first_due + (chunk - 1) * options.gap_s
             await asyncio.sleep(max(0.0, due - perf_counter()))
-            await stream.event(self.event(truth, done, last=done == tokens and mode != "empty-last", mode=mode))
+            event = self.event(truth, done, last=done == tokens and mode != "empty-last", mode=mode)
             truth.sent.append((perf_counter(), done))
+            await stream.event(event)
             if mode == "silent":
                 await asyncio.sleep(3600)
             if mode == "no-done" and chunk == 2:
@@ -132,11 +150,17 @@ class KnownTimingServer:
 
     def event(self, truth: Truth, done: int, last: bool, mode: str) -> bytes:
         """One chunk as SGLang sends it: all text and all counts so far; speculation's only in the last."""
+        key = (truth.prompt_tokens, done, last, mode)
+        if key not in self.events:
+            self.events[key] = self.make_event(*key)
+        return self.events[key]
+
+    def make_event(self, prompt_tokens: int, done: int, last: bool, mode: str) -> bytes:
         per_chunk = self.options.tokens_per_chunk
         meta: dict[str, Any] = {
             "id": "be599060a47345e897e1d08e489fe092",
             "finish_reason": None,
-            "prompt_tokens": truth.prompt_tokens,
+            "prompt_tokens": prompt_tokens,
             "weight_version": self.options.tag,
             "num_retractions": 0,
             "queue_time": 0.0,
@@ -159,6 +183,9 @@ class KnownTimingServer:
                     "spec_correct_drafts_histogram": [0] * (per_chunk - 1) + [verifies],
                 }
         text = "".join(WORDS[index % len(WORDS)] for index in range(done))
+        if mode == "not-finite":
+            meta["cached_tokens"] = float("nan")
+            text += "\0"
         return json.dumps(
             {"text": text, "output_ids": [1903] * done, "meta_info": meta}, separators=(",", ":")
         ).encode()
@@ -185,11 +212,13 @@ class Stream:
             await self._write(b"0\r\n\r\n")
 
     async def _write(self, data: bytes) -> None:
-        pieces = [data[at : at + 1] for at in range(len(data))] if self._bytewise else [data]
-        for piece in pieces:
-            self.writer.write(piece)
-            # The transport sends at once what the socket takes, so that single bytes are read as they were written.
-            await asyncio.sleep(0)
+        # The transport sends at once what the socket takes.
+        if not self._bytewise:
+            self.writer.write(data)
+        else:
+            for at in range(len(data)):
+                self.writer.write(data[at : at + 1])
+                await asyncio.sleep(0)
         await self.writer.drain()
 
 
@@ -217,9 +246,10 @@ def _tokenized(asked: dict[str, Any]) -> dict[str, Any]:
 
 async def main(options: argparse.Namespace) -> None:
     server = KnownTimingServer(options)
-    listener = await asyncio.start_server(server.serve, "127.0.0.1", options.port, backlog=512)
+    loop = asyncio.get_running_loop()
+    listener = await loop.create_server(server.protocol, "127.0.0.1", options.port, backlog=512)
     print("listening", listener.sockets[0].getsockname()[1], flush=True)
-    await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
+    await loop.run_in_executor(None, sys.stdin.read)
 
 
 def options_from(arguments: list[str]) -> argparse.Namespace:

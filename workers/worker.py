@@ -12,10 +12,13 @@ from typing import Any
 
 from celery import Celery, signals
 
+from ddqueue import bootstrap
 from ddqueue.queue.app import queue_of
 from ddqueue.queue.events import EventSender
 from workers.attempts import AttemptProcesses
+from workers.borrowed import BorrowedBox
 from workers.tasks import register
+from workers.terms import CurrentTerms
 
 _LAST_WORDS_S = 10
 
@@ -24,12 +27,14 @@ def run_worker(app: Celery, host: str, attempt_limit_s: float) -> int:
     """Serve the host's queue until told to stop; returns the exit code."""
     name = f"gpu@{host}"
     attempts = AttemptProcesses(name, attempt_limit_s)
-    register(app, attempts, EventSender(app, name))
+    box = BorrowedBox(host, attempts.run, CurrentTerms(host), bootstrap.loan_record(host), bootstrap.local_time)
+    register(app, box.run, EventSender(app, name))
 
     def shutting_down(**_: Any) -> None:
         # Called inside a signal handler: no logging, no locks.
+        box.stop()
         attempts.stop_all()
-        threading.Thread(target=_leave_at_last, args=(attempts,), name="leave", daemon=True).start()
+        threading.Thread(target=_leave_at_last, args=(attempts, box), name="leave", daemon=True).start()
 
     signals.setup_logging.connect(_log_to_stderr, weak=False)
     signals.worker_shutting_down.connect(shutting_down, weak=False)
@@ -44,17 +49,23 @@ def run_worker(app: Celery, host: str, attempt_limit_s: float) -> int:
         quiet=True,
         redirect_stdouts=False,
     )
-    worker.start()
-    return worker.exitcode or 0
+    box.start()
+    try:
+        worker.start()
+    finally:
+        box.stop()
+        kept_back = box.wait()
+    return worker.exitcode or kept_back
 
 
-def _leave_at_last(attempts: AttemptProcesses) -> None:
-    """A broker that hangs must not hold the exit: leave some seconds after the last attempt ended."""
+def _leave_at_last(attempts: AttemptProcesses, box: BorrowedBox) -> None:
+    """A broker that hangs must not hold the exit: leave some seconds after the last attempt ended, and a borrowed box
+    was given back."""
     idle_s = 0
     while idle_s < _LAST_WORDS_S:
         time.sleep(1)
-        idle_s = 0 if attempts.busy else idle_s + 1
-    os._exit(0)
+        idle_s = 0 if attempts.busy or box.busy else idle_s + 1
+    os._exit(box.exit_code)
 
 
 def _log_to_stderr(**_: Any) -> None:

@@ -1,4 +1,4 @@
-"""`cancel`, `retry`, `pause`, `resume`, `release`: a person's hand on the queue."""
+"""`cancel`, `retry`, `pause`, `resume`: a person's hand on the queue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from ddqueue.domain.failures import Failure
-from ddqueue.errors import UsageError
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine as SqlEngine
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 _NAMES = [failure.value for failure in Failure]
 
 
-def _control() -> tuple[PostgresControl, SqlEngine]:
+def control() -> tuple[PostgresControl, SqlEngine]:
     from ddqueue import bootstrap
     from ddqueue.storage.control import PostgresControl
 
@@ -34,8 +33,8 @@ def cancel(target: str) -> None:
     """
     from ddqueue.storage.references import find_target
 
-    control, engine = _control()
-    changed = control.cancel(find_target(engine, target))
+    hand, engine = control()
+    changed = hand.cancel(find_target(engine, target))
     click.echo(f"{len(changed.ended)} jobs cancelled, {len(changed.asked_to_stop)} running ones asked to stop")
 
 
@@ -49,8 +48,8 @@ def retry(target: str, failures: tuple[str, ...]) -> None:
     """Put the failed, unsupported and cancelled jobs of TARGET back into the queue, with all their tries."""
     from ddqueue.storage.references import find_target
 
-    control, engine = _control()
-    retried = control.retry(find_target(engine, target), [Failure(name) for name in failures] or None)
+    hand, engine = control()
+    retried = hand.retry(find_target(engine, target), [Failure(name) for name in failures] or None)
     click.echo(f"{len(retried)} jobs queued again")
 
 
@@ -60,9 +59,9 @@ def pause(sweep: str) -> None:
     """Start no more jobs of SWEEP; what runs goes on."""
     from ddqueue.storage.references import find_sweep
 
-    control, engine = _control()
+    hand, engine = control()
     reference = find_sweep(engine, sweep)
-    click.echo(f"{reference} " + ("is paused" if control.pause(reference.sweep_id) else "was paused already"))
+    click.echo(f"{reference} " + ("is paused" if hand.pause(reference.sweep_id) else "was paused already"))
 
 
 @click.command()
@@ -71,16 +70,6 @@ def resume(sweep: str) -> None:
     """Go on with a paused SWEEP."""
     from ddqueue.storage.references import find_sweep
 
-    control, engine = _control()
+    hand, engine = control()
     reference = find_sweep(engine, sweep)
-    click.echo(f"{reference} " + ("goes on" if control.resume(reference.sweep_id) else "was not paused"))
-
-
-@click.command()
-@click.argument("host")
-def release(host: str) -> None:
-    """Let HOST take work again after a quarantine. Look at the box first: `ddqueue status` says why."""
-    if not host:
-        raise UsageError("name the host to release; `ddqueue status` lists them")
-    control, _ = _control()
-    click.echo(f"{host} " + ("takes work again" if control.release(host) else "was not quarantined"))
+    click.echo(f"{reference} " + ("goes on" if hand.resume(reference.sweep_id) else "was not paused"))

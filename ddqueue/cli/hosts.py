@@ -61,10 +61,12 @@ def _summary(row: dict[str, Any]) -> list[object]:
 def _state(row: dict[str, Any]) -> str:
     if row["job_id"] is not None:
         running = "lease expired" if row["lease_expired"] else "running"
-        return f"{running}, then quarantined" if row["quarantined_at"] is not None else running
+        if row["quarantined_at"] is not None:
+            return f"{running}, then quarantined"
+        return f"{running}, then held" if row["held_at"] is not None else running
     if row["quarantined_at"] is not None:
         return "quarantined"
-    return "held" if row["held_until"] is not None else "idle"
+    return "held" if row["held_at"] is not None else "idle"
 
 
 def _print_why_shut(row: dict[str, Any]) -> None:
@@ -77,9 +79,10 @@ def _print_why_shut(row: dict[str, Any]) -> None:
         click.echo(
             f"  look at the box (`ddqueue doctor --host {row['name']}` there), then: ddqueue release {row['name']}"
         )
-    if row["held_until"] is not None:
+    if row["held_at"] is not None:
+        until = f"until {row['held_until']:%Y-%m-%d %H:%M:%S}" if row["held_until"] is not None else "until released"
         click.echo()
-        click.echo(f"{row['name']} is held until {row['held_until']:%Y-%m-%d %H:%M:%S}: {row['hold_reason']}")
+        click.echo(f"{row['name']} is held {until}: {row['hold_reason']}")
 
 
 def _print_failures(row: dict[str, Any]) -> None:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ddqueue.cli.output import print_json
 from ddqueue.errors import DdqueueError, NotReachable
 
 if TYPE_CHECKING:
-    from ddqueue.domain.measurement import Measurement
+    from ddqueue.cli.measured import MeasuredOnce
+    from ddqueue.domain.sweep import Point
 
 _FLUSH_S = 60.0
+_FLUSH_POLL_S = 0.2
+_FLUSHED, _BUSY = 200, 400
+"""SGLang's answers to a flush; busy is one with requests that run or wait."""
+
+_INTERRUPTED = 130
 
 
 @click.command()
@@ -36,12 +42,30 @@ def measure(
     Warms the shape up, and before each repeat empties the server's prefix cache: other users of the server notice both.
     Exits with 1 when no repeat is valid.
     """
-    from ddqueue.domain.metrics.summary import measure as summarise
+    from ddqueue.cli.measured import document, print_measured
     from ddqueue.domain.sweep import Point
+
+    try:
+        info = _server_info(url)
+        measured = _measured(url, info, Point(concurrency, context, output), repeats, prompts)
+    except KeyboardInterrupt:
+        click.echo("ddqueue: interrupted; the load client is gone, and the server ends what it had begun", err=True)
+        raise click.exceptions.Exit(_INTERRUPTED) from None
+    simulated = bool(info.get("simulated"))
+    if as_json:
+        print_json({"url": url, "simulated": simulated, "measurements": [document(one) for one in measured]})
+    else:
+        print_measured(f"{url}{' (simulated)' if simulated else ''}", measured)
+    if not any(one.valid for one in measured):
+        raise click.exceptions.Exit(1)
+
+
+def _measured(url: str, info: dict[str, Any], point: Point, repeats: int, prompts: Path | None) -> list[MeasuredOnce]:
+    """One result a repeat; a repeat that cannot be ranked is among them."""
+    from ddqueue.cli.measured import MeasuredOnce
+    from ddqueue.domain.metrics.summary import measure as summarise
     from ddqueue.measure.process import ClientProcess
 
-    point = Point(concurrency, context, output)
-    info = _server_info(url)
     speculates = info.get("speculative_algorithm") is not None
     salt, text = uuid.uuid4().hex, str(prompts.absolute()) if prompts else None
     measured = []
@@ -50,49 +74,8 @@ def measure(
         for repeat in range(1, repeats + 1):
             _flush(url)
             run = client.run(url, point, repeat, salt, _go_on, False, text)
-            measured.append(summarise(run, info.get("weight_version"), baseline=not speculates))
-    _print(url, info, measured, as_json)
-    if not any(one.valid for one in measured):
-        raise click.exceptions.Exit(1)
-
-
-def _print(url: str, info: dict[str, Any], measured: list[Measurement], as_json: bool) -> None:
-    from ddqueue.cli.output import print_json, print_table
-    from ddqueue.domain.statistics import mean_interval
-
-    valid = [one.output_throughput_tok_s for one in measured if one.valid and one.output_throughput_tok_s is not None]
-    if as_json:
-        rows = [{**asdict(one), "requests": len(one.requests), "valid": one.valid} for one in measured]
-        print_json({"url": url, "simulated": bool(info.get("simulated")), "measurements": rows})
-        return
-    simulated = " (simulated)" if info.get("simulated") else ""
-    print_table(
-        f"{measured[0].point.label}, {measured[0].point.output} tokens each, on {url}{simulated}",
-        ["repeat", "tok/s", "TTFT p50 ms", "per token ms", "e2e p50 ms", "acceptance", "step ms", "verdict"],
-        [_row(one) for one in measured],
-    )
-    interval = mean_interval(valid) if len(valid) > 1 else None
-    if interval is not None:
-        click.echo(
-            f"output throughput {interval.mean:.1f} tok/s, 95% interval {interval.low:.1f} to {interval.high:.1f}"
-        )
-
-
-def _row(one: Measurement) -> list[str]:
-    numbers = [
-        (one.output_throughput_tok_s, 1),
-        (one.ttft_ms.p50 if one.ttft_ms else None, 1),
-        (one.itl_ms.mean if one.itl_ms else None, 3),
-        (one.e2e_ms.p50 if one.e2e_ms else None, 1),
-        (one.acceptance_length, 2),
-        (one.step_time_ms, 2),
-    ]
-    verdict = "valid" if one.valid else ", ".join(one.reasons)
-    return [
-        str(one.repeat),
-        *("-" if value is None else f"{value:.{digits}f}" for value, digits in numbers),
-        verdict,
-    ]
+            measured.append(MeasuredOnce.of(run, summarise(run, info.get("weight_version"), baseline=not speculates)))
+    return measured
 
 
 def _server_info(url: str) -> dict[str, Any]:
@@ -103,7 +86,7 @@ def _server_info(url: str) -> dict[str, Any]:
     try:
         ask(url, "GET", "/health")
     except OSError as error:
-        raise NotReachable(f"{url} does not answer: {error}") from error
+        raise NotReachable(f"{url} does not answer: {_in_one_line(error)}") from error
     info = server_info(lambda path: ask(url, "GET", path))
     if info is None:
         raise DdqueueError(f"{url} is no SGLang, or not ready: GET /server_info gave no configuration")
@@ -111,13 +94,27 @@ def _server_info(url: str) -> dict[str, Any]:
 
 
 def _flush(url: str) -> None:
+    """Wait until the server is idle and has emptied its prefix cache."""
     from ddqueue.engine.http import ask
 
     deadline = time.monotonic() + _FLUSH_S
-    while ask(url, "POST", "/flush_cache").status != 200:
+    while True:
+        try:
+            status = ask(url, "POST", "/flush_cache").status
+        except OSError as error:
+            raise NotReachable(f"{url} does not answer any more: {_in_one_line(error)}") from error
+        if status == _FLUSHED:
+            return
+        if status != _BUSY:
+            raise DdqueueError(f"the cache of {url} could not be emptied: POST /flush_cache gave {status}")
         if time.monotonic() > deadline:
             raise DdqueueError(f"the cache of {url} could not be emptied: the server was busy for {_FLUSH_S:g} s")
-        time.sleep(0.2)
+        time.sleep(_FLUSH_POLL_S)
+
+
+def _in_one_line(error: OSError) -> str:
+    """What a stranger on that port said may be part of it."""
+    return " ".join(str(error).split())
 
 
 def _go_on() -> None:

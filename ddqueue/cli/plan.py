@@ -21,7 +21,7 @@ from ddqueue.services.plan import plan as work_out
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def plan(file: Path, inventory: Path | None, as_json: bool) -> None:
-    """Show what the sweep in FILE would do: cells, restarts, points, expected time.
+    """Show what the sweep in FILE would do: cells, restarts and their order, points, expected time.
 
     Jobs that would be refused before their server is started are marked, with the reason; they end UNSUPPORTED,
     BAD_ARGS or MODEL_NOT_FOUND when submitted. What lies only on the hosts is checked there, before each launch.
@@ -44,23 +44,43 @@ def _print_cells(plan: Plan) -> None:
     columns = list(dict.fromkeys((job.host, job.parallelism) for host in plan.hosts for job in host.jobs))
     rows = []
     for number, (cell, jobs) in enumerate(_cells(plan).items(), start=1):
-        first = next(iter(jobs.values()))
+        first = next(iter(jobs.values()))[0]
         label = first.label + (" (out of distribution)" if first.out_of_distribution else "")
         rows.append([number, cell, label, *(_time(jobs[column]) for column in columns)])
     kind = " (simulated)" if plan.simulated else ""
     folded = f"; {plan.folded} duplicates folded" if plan.folded else ""
-    title = f"{plan.sweep}: {plan.model} on {plan.engine}{kind}, {len(rows)} cells, {plan.jobs} jobs{folded}"
+    visits = f", {plan.visits} visits" if plan.visits > 1 else ""
+    control = f", {plan.control_jobs} of them control" if plan.control_every else ""
+    counts = f"{len(rows)} cells{visits}, {plan.jobs} jobs{control}{folded}"
+    title = f"{plan.sweep}: {plan.model} on {plan.engine}{kind}, {counts}"
     print_table(title, ["#", "hash", "cell", *(f"{host} {label}" for host, label in columns)], rows)
-    click.echo(f"\nOn every server: {', '.join(plan.points)}\n")
+    click.echo(f"\nOn every server: {', '.join(plan.points)}")
+    if plan.visits > 1 or plan.control_every:
+        click.echo(_order(plan))
+    click.echo()
 
 
-def _cells(plan: Plan) -> dict[str, dict[tuple[str, str], PlannedJob]]:
-    """The jobs of each cell, by host and parallelism, in the order of the table."""
-    by_cell: dict[str, dict[tuple[str, str], PlannedJob]] = {}
+def _cells(plan: Plan) -> dict[str, dict[tuple[str, str], list[PlannedJob]]]:
+    """The visits of each cell, by host and parallelism, in the order of the table."""
+    by_cell: dict[str, dict[tuple[str, str], list[PlannedJob]]] = {}
     for host in plan.hosts:
         for job in host.jobs:
-            by_cell.setdefault(job.cell, {})[job.host, job.parallelism] = job
+            by_cell.setdefault(job.cell, {}).setdefault((job.host, job.parallelism), []).append(job)
     return by_cell
+
+
+def _order(plan: Plan) -> str:
+    """`Order: 1c 2 3 1c`: the same on every host, for each parallelism."""
+    numbers = {cell: number for number, cell in enumerate(_cells(plan), start=1)}
+    jobs = plan.hosts[0].jobs
+    turns = [f"{numbers[job.cell]}{'c' * job.control}" for job in jobs if job.parallelism == jobs[0].parallelism]
+    cut = " ..." if len(turns) > _TURNS_SHOWN else ""
+    lines = [f"Order, by the numbers above: {' '.join(turns[:_TURNS_SHOWN])}{cut}"]
+    if plan.control_every:
+        lines.append(f"  c: the control cell, first, last and after at most {plan.control_every} others")
+    if plan.visits > 1:
+        lines.append("  every second round runs backwards, so that a steady drift of the box cancels")
+    return "\n".join(lines)
 
 
 def _print_hosts(plan: Plan) -> None:
@@ -88,6 +108,8 @@ def _print_foot(plan: Plan) -> None:
         click.echo(f"{_HEADS[found.severity]}{failure}{found.text} ({where})")
 
 
+_TURNS_SHOWN = 40
+
 _HEADS = {
     Severity.ERROR: click.style("refused: ", fg="red"),
     Severity.WARNING: click.style("warning: ", fg="yellow"),
@@ -98,11 +120,11 @@ _HEADS = {
 def _findings(plan: Plan) -> dict[Finding, str]:
     """Each finding once, the refusals first, with the columns and the cells' numbers in the table it is about."""
     numbers = {cell: number for number, cell in enumerate(_cells(plan), start=1)}
-    found: dict[Finding, dict[str, list[str]]] = {}
+    found: dict[Finding, dict[str, dict[str, None]]] = {}
     for job in (job for host in plan.hosts for job in host.jobs):
         for finding in job.findings:
-            column = found.setdefault(finding, {}).setdefault(f"{job.host} {job.parallelism}", [])
-            column.append(str(numbers[job.cell]))
+            column = found.setdefault(finding, {}).setdefault(f"{job.host} {job.parallelism}", {})
+            column[str(numbers[job.cell])] = None
     order = list(Severity)
     return {
         finding: "; ".join(
@@ -114,7 +136,9 @@ def _findings(plan: Plan) -> dict[Finding, str]:
     }
 
 
-def _time(job: PlannedJob) -> str:
+def _time(visits: list[PlannedJob]) -> str:
+    job = visits[0]
     if job.refusal is not None:
         return str(job.refusal.failure)
-    return duration(job.expected_s) + (" (as before)" if job.measured else "")
+    often = f"{len(visits)} x " if len(visits) > 1 else ""
+    return often + duration(job.expected_s) + (" (as before)" if job.measured else "")

@@ -21,19 +21,20 @@ from ddqueue.storage.reading import PostgresReader
     show_default=True,
     help="table and markdown are for eyes; csv and json hold the numbers unrounded.",
 )
+@click.option("--by-visit", is_flag=True, help="One row a start of a server, in the order run, instead of their mean.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-def results(sweep: str, form: str, as_json: bool) -> None:
+def results(sweep: str, form: str, by_visit: bool, as_json: bool) -> None:
     """Print the table of SWEEP: its name for the newest revision, or name@2 for the second.
 
-    One table a host, one row a configuration. Only measurements that are valid and belong to an accepted attempt count;
-    what failed shows its class instead.
+    One table a host, one row a configuration over all its visits. Only measurements that are valid and belong to an
+    accepted attempt count; what failed shows its class instead. csv and json have one entry a visit.
     """
     reader = PostgresReader(connect(settings.database_url(), "ddqueue results"))
-    print_results(reader, sweep, Format.JSON if as_json else Format(form))
+    print_results(reader, sweep, Format.JSON if as_json else Format(form), by_visit)
 
 
-def print_results(reader: PostgresReader, sweep: str, form: Format) -> None:
+def print_results(reader: PostgresReader, sweep: str, form: Format, by_visit: bool = False) -> None:
     """The table of the sweep that `name` or `name@2` stands for. Raises UsageError when there is none."""
     found = reader.sweep(sweep)
     points = Measure.from_json(reader.measure(found.sweep_id)).points
-    click.echo(render(str(found), reader.results(found.sweep_id), points, form))
+    click.echo(render(str(found), reader.results(found.sweep_id), points, form, by_visit))

@@ -37,6 +37,8 @@ def show(job: int, as_json: bool) -> None:
 def _print_job(row: dict[str, Any]) -> None:
     click.echo(click.style(f"Job {row['id']}: {row['label']} on {row['host']} {row['parallel']}", bold=True))
     click.echo(f"  sweep   {row['sweep']}@{row['revision']}, cell {row['cell_hash']}, engine {row['engine']}")
+    if row["visit"] > 1 or row["control"]:
+        click.echo(f"  visit   {row['visit']}{' of the control cell' if row['control'] else ''}")
     click.echo(f"  state   {row['state']}, {row['tries']} tries used")
     if row["failure"]:
         click.echo(f"  why     {row['failure']}: {row['evidence']}")

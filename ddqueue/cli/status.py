@@ -48,7 +48,7 @@ def status(sweep: str | None, as_json: bool) -> None:
 def _host(row: dict[str, Any]) -> list[object]:
     if row["quarantined_at"] is not None:
         state = f"quarantined: {row['quarantine_class']}: {row['quarantine_reason']}"
-    elif row["held_until"] is not None:
+    elif row["held_at"] is not None:
         state = f"held: {row['hold_reason']}"
     elif row["job_id"] is None:
         state = "idle"
@@ -73,13 +73,14 @@ def _sweep(row: dict[str, Any]) -> list[object]:
 def _print_jobs(reference: str, jobs: list[dict[str, Any]]) -> None:
     print_table(
         reference,
-        ["job", "host", "parallel", "configuration", "state", "tries", "why"],
+        ["job", "host", "parallel", "configuration", "visit", "state", "tries", "why"],
         [
             [
                 row["job_id"],
                 row["host"],
                 row["parallel"],
                 row["label"] + (" (out of distribution)" if row["out_of_distribution"] else ""),
+                f"{row['visit']} (control)" if row["control"] else row["visit"],
                 row["state"],
                 row["tries"],
                 f"{row['failure']}: {row['evidence']}" if row["failure"] else "-",

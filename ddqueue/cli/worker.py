@@ -6,17 +6,27 @@ import sys
 
 import click
 
+from ddqueue.errors import DdqueueError
+
 
 @click.command()
 @click.option("--host", required=True, metavar="NAME", help="The host this machine is, as the inventory calls it.")
 def worker(host: str) -> None:
     """Serve one host: take its jobs one at a time, until told to stop.
 
-    SIGTERM stops the current attempt, which goes back to the queue, and then the worker.
+    SIGTERM stops the current attempt, which goes back to the queue, and then the worker. A host that is borrowed is
+    given back before the worker ends; exit code 1 says that this failed.
     """
     from ddqueue import bootstrap
+    from workers.borrowed import give_back_if_borrowed
     from workers.worker import run_worker
 
-    bootstrap.check_host(host)
-    bootstrap.check_schema()
-    sys.exit(run_worker(bootstrap.celery_app(), host, bootstrap.patience().attempt_limit_s))
+    try:
+        bootstrap.check_host(host)
+        bootstrap.check_schema()
+        app, limit_s = bootstrap.celery_app(), bootstrap.patience().attempt_limit_s
+    except DdqueueError:
+        # An earlier worker may have left it so, and production is not to wait until somebody mends what is wrong here.
+        give_back_if_borrowed(host, bootstrap.loan_record(host))
+        raise
+    sys.exit(run_worker(app, host, limit_s))

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
+
+BUILT_IN_SUITES = ("core5",)
+"""Names of the suites that come with ddqueue; any other suite is a folder, written with a slash."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Answer:
     problem: str
     concurrency: int
     sample: int
+    asked_at: datetime
     duration_s: float
     content: str | None = None
     reasoning: str | None = None

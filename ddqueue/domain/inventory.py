@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from ddqueue.domain.borrowing import Borrow
 from ddqueue.domain.configuration import Scalar
 from ddqueue.errors import UsageError
 
@@ -17,6 +18,7 @@ class Host:
     """One GPU box.
 
     `simulated_box` names the cost model (`pcie`, `nvlink`) of a box that exists only in software; None = a real one.
+    `borrow` says how it is taken from production and given back; None = it is ours all the time.
     """
 
     name: str
@@ -25,6 +27,7 @@ class Host:
     interconnect: str | None = None
     address: str | None = None
     simulated_box: str | None = None
+    borrow: Borrow | None = None
 
     @property
     def simulated(self) -> bool:

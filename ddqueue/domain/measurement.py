@@ -62,9 +62,11 @@ class RequestRecord:
 class PointRun:
     """All requests of one repeat, and the window that holds them.
 
-    `client` says how the load client itself fared, so that a client that was the limit can be told from a slow server:
-    `loop_lag_max_ms`, `run_queue_s` (ready, but without a CPU), `in_flight_mean` (requests), `cpu_s`, `peak_rss_mib`,
-    `chunks`, `prompts` (their source).
+    `started_s` is the window's start in seconds of CLOCK_MONOTONIC, one clock for every process of the host. `client`
+    says how the load client itself fared, so that a client that was the limit can be told from a slow server:
+    `loop_lag_max_ms` (its longest pause), `run_queue_s` (ready, but without a CPU) and `run_queue_mean_ms` (the same
+    for each turn), `in_flight_mean` (requests), `cpu_s` of the window, `peak_rss_mib`, `chunks`, `prompts` (their
+    source). What the kernel does not tell is left out.
     """
 
     point: Point
@@ -73,6 +75,7 @@ class PointRun:
     wall_s: float
     requests: tuple[RequestRecord, ...]
     client: Mapping[str, float | str] = field(default_factory=dict)
+    started_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ from ddqueue.domain.tree import is_chain_budget
 FEWEST_REPEATS = 3
 """Two values always agree with some line; a 95% interval of the mean needs at least three to say anything."""
 
+MANY_CELLS = 4
+"""Among so many cells the fastest is as likely the luckiest, so that the noise between starts must be known."""
+
 
 class Caution(StrEnum):
     """What a person should know about a sweep that is allowed all the same."""
@@ -28,6 +31,7 @@ class Caution(StrEnum):
     CODING_WITHOUT_BASELINE = "coding without baseline"
     CODING_WITHOUT_LOAD = "coding without load"
     FEW_REPEATS = "few repeats"
+    NO_CONTROL = "no control"
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ def key_of(job: JobSpec) -> JobKey:
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """One server restart and everything measured on it.
+    """One server restart and everything measured on it: one visit of a cell.
 
     `expected_s` counts the fewest repeats, `longest_s` the most. `measured`: both are the duration of an earlier
     attempt of the same cell on the same host, not an assumption. `findings`: what is known before any server starts;
@@ -89,6 +93,8 @@ class PlannedJob:
     longest_s: float
     measured: bool = False
     findings: tuple[Finding, ...] = ()
+    visit: int = 1
+    control: bool = False
 
     @property
     def refusal(self) -> Finding | None:
@@ -131,6 +137,13 @@ class Plan:
     hosts: tuple[HostPlan, ...]
     assumptions: Assumptions
     warnings: tuple[PlanWarning, ...]
+    visits: int = 1
+    control_every: int | None = None
+    """After at most how many jobs the control cell comes again; None without one."""
+
+    @property
+    def control_jobs(self) -> int:
+        return sum(job.control for host in self.hosts for job in host.jobs)
 
     @property
     def jobs(self) -> int:
@@ -153,7 +166,10 @@ class Plan:
             "simulated": self.simulated,
             "points": list(self.points),
             "folded": self.folded,
+            "visits": self.visits,
+            "control_every": self.control_every,
             "jobs": self.jobs,
+            "control_jobs": self.control_jobs,
             "restarts": sum(host.restarts for host in self.hosts),
             "expected_s": self.expected_s,
             "longest_s": self.longest_s,
@@ -209,6 +225,8 @@ def planned_job(
         longest_s=expected_job_s(measure, measure.repeats.maximum, assumptions) if known is None else known,
         measured=known is not None and not refused,
         findings=findings,
+        visit=job.visit,
+        control=job.control,
     )
 
 
@@ -257,6 +275,12 @@ def _comparison_cautions(sweep: Sweep) -> list[PlanWarning]:
     if sweep.measure.repeats.minimum < FEWEST_REPEATS:
         text = f"fewer than {FEWEST_REPEATS} repeats say nothing about noise (repeats: {{min: {FEWEST_REPEATS}}})"
         found.append(PlanWarning(Caution.FEW_REPEATS, text))
+    if len(sweep.cells) >= MANY_CELLS and sweep.measure.control is None and sweep.measure.visits == 1:
+        text = (
+            f"{len(sweep.cells)} cells, each started once, and no control cell: the noise floor is unknown "
+            "(measure: {control: {cell: baseline, every: 5}}, or {visits: 3})"
+        )
+        found.append(PlanWarning(Caution.NO_CONTROL, text))
     return found
 
 

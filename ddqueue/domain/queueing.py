@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from ddqueue.domain.configuration import Cell, Parallelism
-from ddqueue.domain.sweep import Measure
+from ddqueue.domain.sweep import Measure, Point
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,8 @@ class Lease(StrEnum):
     HELD = "held"
     CANCEL = "cancel"
     """Held, and a person wants the attempt stopped."""
+    YIELD = "yield"
+    """Held, and a person wants the attempt stopped and its job to wait again."""
     LOST = "lost"
     """Another attempt has the fence, or the job is no longer running."""
 
@@ -65,6 +67,15 @@ class PhaseRecord:
     started_at: datetime
     duration_s: float
     detail: str = ""
+
+
+@dataclass(frozen=True)
+class CarriedRepeat:
+    """A valid repeat that an earlier attempt of the same job measured on an equal server: it is not measured again."""
+
+    point: Point
+    repeat: int
+    output_throughput_tok_s: float
 
 
 @dataclass(frozen=True)

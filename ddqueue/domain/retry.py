@@ -24,6 +24,10 @@ class Decision:
 
 TRIES_IF_IT_MAY_PASS = 3
 
+LOST_LIMIT = 6
+"""How often a job's attempts may vanish with their process before the job counts as the reason: a worker that is
+restarted, or a box that loses power, does that once or twice; a job that brings the box down does it every time."""
+
 
 def after_failure(failure: Failure, tries_used: int, may_pass: bool = False) -> Decision:
     """Decide what follows `failure` for a job that has used `tries_used` tries, this one included.

@@ -18,6 +18,16 @@ from statistics import fmean, median, stdev
 from ddqueue.domain.sweep import Repeats
 
 CONFIDENCE = 0.95
+SIGNIFICANCE = 0.05
+"""The share of equal samples that a single test may call different."""
+
+LOOKING_COSTS = 1.15
+"""By how much an interval is widened when the repeats decided themselves how many they are.
+
+Whoever stops because the interval looks narrow stops too often when it is narrow by luck. Without a remedy the final
+95% interval held the truth in as few as 90% of simulated points. Widened so, and with the rule of `enough` that two
+looks in a row must agree, it holds it in 94 to 98%, for spreads from a tenth of the target to seven times the target.
+"""
 
 
 @dataclass(frozen=True)
@@ -46,16 +56,28 @@ def t_quantile(probability: float, degrees_of_freedom: float) -> float:
     return float(stdtrit(degrees_of_freedom, probability))
 
 
-def mean_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> Interval | None:
+def t_two_sided(t: float, degrees_of_freedom: float) -> float:
+    """The p-value of Student's t: how often a t variable is as far from 0 as `t`, on either side."""
+    from scipy.special import stdtr
+
+    return 2 * float(stdtr(degrees_of_freedom, -abs(t)))
+
+
+def mean_interval(
+    values: Sequence[float], confidence: float = CONFIDENCE, repeats: Repeats | None = None
+) -> Interval | None:
     """Student's t interval of the mean: mean +- t * s / sqrt(n), with the sample standard deviation s (n - 1).
 
-    None with fewer than two values: one value says nothing about its own spread.
+    `repeats` is the rule by which the values were collected, where it was `enough`: an interval that could stop itself
+    is widened by LOOKING_COSTS. None with fewer than two values: one value says nothing about its own spread.
     """
     n = len(values)
     if n < 2:
         return None
     mean = fmean(values)
     half = t_quantile((1 + confidence) / 2, n - 1) * stdev(values) / math.sqrt(n)
+    if repeats is not None and repeats.minimum < repeats.maximum:
+        half *= LOOKING_COSTS
     return Interval(mean, mean - half, mean + half, n)
 
 
@@ -84,17 +106,16 @@ def ratio_interval(
 def enough(values: Sequence[float], repeats: Repeats) -> bool:
     """Whether a point has been measured often enough.
 
-    False below the minimum, true at the maximum, and between them when the interval of the mean is narrow enough.
-    `values` are the output throughputs of the repeats that were valid. Looking after every repeat costs some of the
-    confidence: in simulated sweeps (3 to 10 repeats, +-3%) the final 95% interval holds the truth in 90 to 95% of
-    them, least where the spread is about twice the target; with minimum = maximum it is 95%.
+    False below the minimum, true at the maximum, and between them when the interval of the mean, widened for the
+    looking, is within the target now and was so one repeat ago. `values` are the output throughputs of the repeats that
+    were valid, in order. LOOKING_COSTS says what this keeps of the confidence.
     """
     if len(values) >= repeats.maximum:
         return True
     if len(values) < repeats.minimum:
         return False
-    interval = mean_interval(values)
-    return interval is not None and interval.within(repeats.within)
+    looks = (mean_interval(values[:n], repeats=repeats) for n in (len(values) - 1, len(values)))
+    return all(interval is not None and interval.within(repeats.within) for interval in looks)
 
 
 def percentile(values: Sequence[float], fraction: float, weights: Sequence[int] | None = None) -> float:
@@ -123,7 +144,10 @@ def bootstrap_interval(
 ) -> Interval | None:
     """The percentile bootstrap's interval of any statistic, e.g. a p99; `mean` holds the statistic of the values.
 
-    None with fewer than two values. Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13.
+    A resample cannot hold a value larger than the largest seen, so that a percentile needs values beyond it: with 20 or
+    more there the interval holds the truth in 94 to 95% of simulated latencies, with 6 (p90 of 60) in 92%, and with
+    less than one (p99 of 60) in 45%. None with fewer than two values.
+    Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 13.
     """
     if len(values) < 2:
         return None
@@ -165,6 +189,9 @@ class Difference(StrEnum):
     """Significant, and at least as large as the threshold."""
     TOO_SMALL = "too_small"
     """Significant, but smaller than the threshold: of no consequence."""
+    UNCONTROLLED = "uncontrolled"
+    """Significant by the spread inside each run; but no cell was visited twice, so that nobody knows how much one start
+    of a server differs from the next. The two runs differ, the cells perhaps."""
     NOT_SHOWN = "not_shown"
     """Chance explains it."""
     TOO_FEW = "too_few"
@@ -181,13 +208,13 @@ class Comparison:
 
 
 def compare(
-    a: Sequence[float], b: Sequence[float], threshold: float = 0.05, significance: float = 0.05
+    a: Sequence[float], b: Sequence[float], threshold: float, significance: float = SIGNIFICANCE
 ) -> Comparison | None:
     """Whether b differs from a: significant by Mann and Whitney's rank test *and* at least `threshold` of a's median.
 
-    None where a side is empty or a's median is zero. Three values against three can never reach p < 0.1, which is
-    said as TOO_FEW. Source: Mann and Whitney, Annals of Mathematical Statistics 18 (1947); the pair of conditions is
-    Airspeed Velocity's.
+    `threshold` is a fraction, e.g. the noise floor. None where a side is empty or a's median is zero. Three values
+    against three can never reach p < 0.1, which is said as TOO_FEW. Source: Mann and Whitney, Annals of Mathematical
+    Statistics 18 (1947); the pair of conditions is Airspeed Velocity's.
     """
     if not a or not b or median(a) == 0:
         return None

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from ddqueue.domain.configuration import Cell, Parallelism
+from ddqueue.domain.interleaving import count, turns
 
 
 class OutOfDistribution(StrEnum):
@@ -52,17 +53,29 @@ class Coding:
 
 
 @dataclass(frozen=True)
+class Control:
+    """The cell, by its hash, that is measured again through the sweep, after at most `every` other jobs: what its
+    numbers differ by is the box's own noise and drift."""
+
+    cell: str
+    every: int
+
+
+@dataclass(frozen=True)
 class Measure:
     """What is measured on every running server.
 
     `prompts` is a text file on each host that prompts are cut from; without one they are put together from built-in
-    phrases.
+    phrases. `visits` is how often each cell's server is started and measured anew: repeats on one server share whatever
+    that start happened to give (memory layout, clocks, routes), so only visits show how much a start changes.
     """
 
     points: tuple[Point, ...]
     repeats: Repeats = Repeats()
     coding: Coding | None = None
     prompts: str | None = None
+    visits: int = 1
+    control: Control | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, the form stored with the sweep."""
@@ -77,17 +90,21 @@ class Measure:
             if self.coding is None
             else {"suite": self.coding.suite, "concurrency": list(self.coding.concurrency)},
             "prompts": self.prompts,
+            "visits": self.visits,
+            "control": None if self.control is None else {"cell": self.control.cell, "every": self.control.every},
         }
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Measure:
         """Rebuild what `to_json` gave."""
-        repeats, coding = value["repeats"], value["coding"]
+        repeats, coding, control = value["repeats"], value["coding"], value["control"]
         return cls(
             points=tuple(Point(*point) for point in value["points"]),
             repeats=Repeats(repeats["min"], repeats["max"], repeats["within"]),
             coding=None if coding is None else Coding(coding["suite"], tuple(coding["concurrency"])),
             prompts=value["prompts"],
+            visits=value["visits"],
+            control=None if control is None else Control(control["cell"], control["every"]),
         )
 
 
@@ -122,18 +139,36 @@ class Sweep:
 
 @dataclass(frozen=True)
 class JobSpec:
-    """A cell on a host: the unit of queueing."""
+    """One visit of a cell on a host: the unit of queueing. `visit` counts from 1 for each cell, host and parallelism;
+    `control` marks the visits of the sweep's control cell."""
 
     cell: SweepCell
     host: str
     parallelism: Parallelism
+    visit: int = 1
+    control: bool = False
 
 
 def jobs_of(sweep: Sweep) -> list[JobSpec]:
-    """Every job of a sweep, in the order each host should run them: parallelism by parallelism, cells as asked."""
+    """Every job of a sweep, in the order each host should run them: parallelism by parallelism, and for each the cells
+    in the order of `interleaving.turns`.
+
+    Raises:
+        ValueError: the control cell is none of the sweep's.
+    """
+    control = sweep.measure.control
+    index = None if control is None else [one.cell.hash for one in sweep.cells].index(control.cell)
+    order = turns(sweep.cells, sweep.measure.visits, index, control.every if control else 1)
     return [
-        JobSpec(cell, host, parallelism)
+        JobSpec(turn.cell, host, parallelism, turn.visit, turn.control)
         for host in sweep.hosts
         for parallelism in sweep.parallel[host]
-        for cell in sweep.cells
+        for turn in order
     ]
+
+
+def job_count(sweep: Sweep) -> int:
+    """How many jobs `jobs_of` gives, without building any."""
+    control = sweep.measure.control
+    servers = sum(len(sweep.parallel[host]) for host in sweep.hosts)
+    return servers * count(len(sweep.cells), sweep.measure.visits, control.every if control else None)

@@ -6,6 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from ddqueue.domain.inventory import Drafter, EngineProfile, Host, Inventory, Model
+from ddqueue.files.inventory_borrow import read_borrow
 from ddqueue.files.problems import Problems, suggestion
 from ddqueue.files.templates import check_placeholders, read_templates
 from ddqueue.files.typed import NAME, NAME_REMEDY, Field, Section
@@ -64,7 +65,7 @@ def _named(root: Section, key: str) -> dict[str, Section]:
 
 
 def _host(name: str, section: Section) -> Host:
-    section.allow(("gpus", "gpu", "interconnect", "address", "simulated"))
+    section.allow(("gpus", "gpu", "interconnect", "address", "simulated", "borrow"))
     gpus = section.need("gpus", "Write the number of GPUs, e.g. 8.")
     kind = section.need("gpu", "Write the kind of GPU, as the driver names it.")
     simulated = section.get("simulated")
@@ -80,6 +81,7 @@ def _host(name: str, section: Section) -> Host:
         interconnect=_optional_text(section.get("interconnect"), "Write pcie or nvlink."),
         address=_optional_text(section.get("address"), "Write what ssh takes: user@host."),
         simulated_box=box,
+        borrow=read_borrow(section.get("borrow")),
     )
 
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from ddqueue.domain.configuration import Cell
 from ddqueue.domain.inventory import EngineProfile, Inventory, Model
-from ddqueue.domain.sweep import OutOfDistribution, Sweep
+from ddqueue.domain.sweep import OutOfDistribution, Sweep, SweepCell, job_count
 from ddqueue.files.problems import Problems, suggestion
 from ddqueue.files.sweep_axes import SweepAxes
 from ddqueue.files.sweep_cells import CellMaker, owned_when_speculating
+from ddqueue.files.sweep_control import read_control
 from ddqueue.files.sweep_hosts import check_hosts, read_hosts, read_parallel
-from ddqueue.files.sweep_measure import read_measure
+from ddqueue.files.sweep_measure import measure_section, read_measure
 from ddqueue.files.typed import Field, Section
 from ddqueue.files.values import Owned, read_arguments, read_variables
 from ddqueue.files.yaml12 import parse, read_text
@@ -25,6 +27,9 @@ KEYS = (
     *("cells", "grid", "zip", "exclude", "limit", "out_of_distribution", "measure"),
 )
 """Every key of a sweep file."""
+
+MAX_JOBS = 20_000
+"""Months of work for any host; more is a slip of the pen."""
 
 
 def read_sweep(path: Path, inventory: Inventory) -> Sweep:
@@ -58,9 +63,11 @@ def sweep_from_text(text: str, file: str, inventory: Inventory) -> Sweep:
     hosts = read_hosts(root, inventory)
     check_hosts(hosts, inventory, model, engine, axes.speculates)
     parallel = read_parallel(root, hosts, inventory)
-    measure = read_measure(root, model)
+    section = measure_section(root)
+    measure = read_measure(section, model)
 
     asked: list[Cell] = []
+    distinct: list[SweepCell] = []
     maker = None
     if model is not None and engine is not None:
         maker = CellMaker(model, engine, args, env, out_of_distribution)
@@ -72,12 +79,15 @@ def sweep_from_text(text: str, file: str, inventory: Inventory) -> Sweep:
                 excluded.refuse("it leaves no cell", "Exclude less.")
             else:
                 problems.add(root.line, "cells", "the sweep has no cell", "Write cells, a grid, or baseline: true.")
+        distinct = maker.named(asked)
+        control = section.get("control") if section else None
+        if control is not None:
+            measure = replace(measure, control=read_control(control, maker, distinct))
     problems.check()
     if name is None or model is None or engine is None or maker is None:
         raise AssertionError("whatever is missing was noted as a problem")
 
-    distinct = maker.named(asked)
-    return Sweep(
+    sweep = Sweep(
         name=name,
         model=model.name,
         engine=engine.name,
@@ -92,6 +102,19 @@ def sweep_from_text(text: str, file: str, inventory: Inventory) -> Sweep:
         file_text=text,
         folded=len(asked) - len(distinct),
     )
+    _check_size(sweep, (section.get("visits") if section else None) or root.get("measure"))
+    problems.check()
+    return sweep
+
+
+def _check_size(sweep: Sweep, place: Field | None) -> None:
+    """Computed before any job is built; `place` is where a person asks for most of them."""
+    jobs = job_count(sweep)
+    if place is not None and jobs > MAX_JOBS:
+        servers = sum(len(sweep.parallel[host]) for host in sweep.hosts)
+        visits = f"{sweep.measure.visits} visits of {len(sweep.cells):,} cells"
+        remedy = "Ask for fewer visits, cells, hosts or parallelisms."
+        place.refuse(f"{visits}, {servers} times, are {jobs:,} jobs, more than {MAX_JOBS:,}", remedy)
 
 
 def _named(root: Section, key: str, known: Mapping[str, Thing], inventory_file: str) -> Thing | None:

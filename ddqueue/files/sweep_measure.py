@@ -1,4 +1,5 @@
-"""Reads what a sweep measures: `measure: {points, repeats, coding}`."""
+"""Reads what a sweep measures: `measure: {points, repeats, coding, prompts, visits}`; its control cell is read by
+sweep_control."""
 
 from __future__ import annotations
 
@@ -6,32 +7,45 @@ import itertools
 import math
 import re
 
+from ddqueue.domain.coding import BUILT_IN_SUITES
 from ddqueue.domain.inventory import Model
 from ddqueue.domain.sweep import Coding, Measure, Point, Repeats
+from ddqueue.files.problems import nearest
 from ddqueue.files.typed import Field, Section
 from ddqueue.files.yaml12 import ScalarNode
 
 MAX_POINTS = 256
 MAX_REPEATS = 100
+MAX_VISITS = 100
 _LARGEST = {"concurrency": 4096, "context": 10_000_000, "output": 1_000_000}
 _POINTS_REMEDY = "Write a list: [{concurrency: 1, context: [60, 1024], output: 256}]."
 _PROMPTS_REMEDY = "Write the path that a text file has on every host, such as /data/prompts.txt."
+_SUITE_REMEDY = (
+    f"Write {', '.join(BUILT_IN_SUITES)}, or the path that a folder of *.jsonl problems has on every host, such as"
+    " /data/problems."
+)
 _WITHIN_REMEDY = "Write a share of the mean, such as 3% or 0.03."
 
 
-def read_measure(root: Section, model: Model | None) -> Measure:
-    """The `measure:` of a sweep; without points where a problem was noted."""
+def measure_section(root: Section) -> Section | None:
+    """The `measure:` of a sweep, or None after noting that there is none."""
     field = root.need("measure", f"Write `measure:` and under it `points:`. {_POINTS_REMEDY}")
-    section = field.mapping("Write points, and if you like repeats and coding.") if field else None
+    return field.mapping("Write points, and if you like repeats and coding.") if field else None
+
+
+def read_measure(section: Section | None, model: Model | None) -> Measure:
+    """What `measure:` asks for, but for its control cell; without points where a problem was noted."""
     if section is None:
         return Measure(points=())
-    section.allow(("points", "repeats", "coding", "prompts"))
+    section.allow(("points", "repeats", "coding", "prompts", "visits", "control"))
     repeats, coding, prompts = section.get("repeats"), section.get("coding"), section.get("prompts")
+    visits = section.get("visits")
     return Measure(
         points=_points(section.need("points", _POINTS_REMEDY), model),
         repeats=_repeats(repeats) if repeats else Repeats(),
         coding=None if coding is None or coding.is_none else _coding(coding),
         prompts=None if prompts is None or prompts.is_none else prompts.text(_PROMPTS_REMEDY),
+        visits=(visits.whole(1, MAX_VISITS) if visits else None) or 1,
     )
 
 
@@ -106,6 +120,19 @@ def _coding(field: Field) -> Coding | None:
         return None
     section.allow(("suite", "concurrency"))
     suite = section.need("suite", "Name the suite: core5.")
-    name = suite.name() if suite else None
+    name = _suite(suite) if suite else None
     concurrency = (1,) if section.get("concurrency") is None else tuple(dict.fromkeys(_axis(section, "concurrency")))
-    return None if name is None else Coding(name, concurrency)
+    return None if name is None or not concurrency else Coding(name, concurrency)
+
+
+def _suite(field: Field) -> str | None:
+    """A built-in suite's name, or the path of a folder, which is read where the servers run."""
+    text = field.text(_SUITE_REMEDY)
+    if text is None or text in BUILT_IN_SUITES or text.startswith("/"):
+        return text
+    if "/" in text:
+        field.refuse(f"{field.said} is not a full path", "Write it from / on, as it is on every host.")
+        return None
+    guess = nearest(text, BUILT_IN_SUITES)
+    field.refuse(f"there is no suite {field.said}", f"Did you mean {guess}?" if guess else _SUITE_REMEDY)
+    return None

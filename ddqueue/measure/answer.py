@@ -13,11 +13,10 @@ from typing import Any
 
 from ddqueue.domain.measurement import RequestRecord
 from ddqueue.measure.errors import NUL_SHOWN, ClosedEarly, MalformedAnswer, ServerError, described
+from ddqueue.measure.plain_events import plain_count
 
 DONE = b"[DONE]"
-_TOKENS_KEY = b'"completion_tokens":'
 _ERROR = b'{"error"'
-_DIGITS = b"0123456789"
 
 CORRECT_DRAFTS_KEYS = ("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
 HISTOGRAM_KEYS = ("spec_correct_drafts_histogram", "spec_accept_histogram")
@@ -35,30 +34,37 @@ class AnswerReader:
         self.chunks = 0
         self.done = False
         self.error: Exception | None = None
+        self._over = False
+        """Whether `[DONE]` or an error came: nothing after either counts."""
         self._tokens: int | None = None
+        self._counted = 0
+        """Tokens up to the last arrival, at `_counted_at`."""
+        self._counted_at = -1.0
         self._last = b""
         self._not_finite: set[str] = set()
 
     def take(self, read_at: float, payload: bytes) -> None:
-        """Note one payload. Nothing after an error counts; the first error stays."""
-        if payload == DONE:
-            self.done = True
+        """Note one payload."""
+        tokens = None if self._over else _count_of_object(payload)
+        if tokens is not None:
+            self.take_counted(read_at, tokens, payload)
+        else:
+            self._take_other(read_at, payload)
+
+    def take_counted(self, read_at: float, tokens: int, event: bytes, events: int = 1) -> None:
+        """Note `events` that one read brought. `event` is the last of them, with any framing around it, and `tokens`
+        what it counts; the hot path."""
+        if self._over:
             return
-        if self.done or self.error is not None:
-            return
-        self.chunks += 1
-        tokens = _tokens_in(payload)
-        if tokens is None:
-            tokens = self._parse(payload)
-        if tokens is None:
-            return
-        self._last = payload
-        if tokens > (self._tokens or 0):
+        self.chunks += events
+        self._last = event
+        self._tokens = tokens
+        if tokens > self._counted:
             # What one read brought arrived together, however many events it held.
-            if self.arrivals and self.arrivals[-1][0] == read_at:
+            if read_at == self._counted_at:
                 self.arrivals.pop()
             self.arrivals.append((read_at, tokens))
-        self._tokens = tokens
+            self._counted, self._counted_at = tokens, read_at
 
     def ended(self) -> None:
         """The answer is over: without `[DONE]` it was cut off."""
@@ -71,7 +77,7 @@ class AnswerReader:
         """Everything known of the request. Times become seconds since `origin`; `error` is what the connection met,
         and what the server itself reported goes before it."""
         try:
-            event = json.loads(self._last) if self._last else {}
+            event = json.loads(self._last[self._last.find(b"{") : self._last.rfind(b"}") + 1] or b"{}")
         except ValueError as fault:
             self.error = self.error or MalformedAnswer(f"the last event is not JSON: {fault}")
             event = {}
@@ -101,21 +107,38 @@ class AnswerReader:
             not_finite=tuple(sorted(self._not_finite)),
         )
 
-    def _parse(self, payload: bytes) -> int | None:
-        """The slow way, for payloads without a plain count: errors, counts that are no integers, text alone."""
+    def _take_other(self, read_at: float, payload: bytes) -> None:
+        """The long way, for payloads without a plain count: the end, errors, counts that are no integers, text alone.
+
+        Nothing after the end or an error counts; the first error stays.
+        """
+        if payload == DONE:
+            self.done = self._over = True
+        if self._over:
+            return
+        try:
+            tokens = self._count_of(payload)
+        except (MalformedAnswer, ServerError) as error:
+            self.error, self._over = error, True
+            tokens = None
+        if tokens is not None:
+            self.take_counted(read_at, tokens, payload)
+        else:
+            self.chunks += 1
+
+    def _count_of(self, payload: bytes) -> int | None:
+        """Raises ServerError when that is what the payload reports, MalformedAnswer when it is no JSON object."""
+        number = self.chunks + 1
         try:
             event = json.loads(payload)
         except ValueError as error:
-            self.error = MalformedAnswer(f"event {self.chunks} is not JSON: {error}")
-            return None
+            raise MalformedAnswer(f"event {number} is not JSON: {error}") from None
         if not isinstance(event, Mapping):
-            self.error = MalformedAnswer(f"event {self.chunks} is not an object: {payload[:80]!r}")
-            return None
+            raise MalformedAnswer(f"event {number} is not an object: {payload[:80]!r}")
         if event.get("error") is not None:
             detail = event["error"]
             message = detail.get("message") if isinstance(detail, Mapping) else None
-            self.error = ServerError(str(message or detail))
-            return None
+            raise ServerError(str(message or detail))
         meta = _mapping(event.get("meta_info")) or _mapping(event.get("usage"))
         return self._count(meta, "completion_tokens")
 
@@ -136,19 +159,11 @@ class AnswerReader:
         return None
 
 
-def _tokens_in(payload: bytes) -> int | None:
-    """The count in a payload that is plainly an object with one, else None.
-
-    The key cannot be part of generated text: there, its quotation marks would be escaped.
-    """
-    at = payload.rfind(_TOKENS_KEY)
-    if at < 0 or payload[:1] != b"{" or payload[-1:] != b"}" or payload.startswith(_ERROR):
+def _count_of_object(payload: bytes) -> int | None:
+    """The count in a payload that is plainly an object with one, else None."""
+    if payload[:1] != b"{" or payload[-1:] != b"}" or payload.startswith(_ERROR):
         return None
-    start = end = at + len(_TOKENS_KEY)
-    while payload[end] in _DIGITS:
-        end += 1
-    # A comma or the object's end: 3.5, 1e3, null and NaN take the slow way.
-    return int(payload[start:end]) if end > start and payload[end] in b",}" else None
+    return plain_count(payload)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:

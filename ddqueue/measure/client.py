@@ -44,40 +44,29 @@ def main() -> int:
 
 
 def serve(request: RunRequest, address: Address, bodies: list[bytes], prompts: str) -> RunResult:
-    """Carry out one run: the window, then the reading of what it kept. `prompts` says where the bodies came from."""
+    """Carry out one run: the window, then summing it up. `prompts` says where the bodies came from."""
     window = Window(address, bodies, request.concurrency, request.limits)
-    cpu_before_s, queued_before_s = time.process_time(), _run_queue_s()
     window.run()
     exchanges = sorted(window.exchanges, key=lambda exchange: exchange.index)
-    first = min(exchange.started for exchange in exchanges)
-    started_at = time.time() - (perf_counter() - first)
-    queued_s = _run_queue_s() - queued_before_s
-    records = tuple(exchange.record(first) for exchange in exchanges)
+    started_s = min(exchange.started for exchange in exchanges)
+    started_at = time.time() - (perf_counter() - started_s)
+    records = tuple(exchange.record(started_s) for exchange in exchanges)
     wall_s = max(record.finished_s for record in records)
     busy_s = sum(record.finished_s - record.started_s for record in records)
     return RunResult(
         started_at=started_at,
+        started_s=started_s,
         wall_s=wall_s,
         requests=records,
         client={
             "prompts": prompts,
             "chunks": sum(exchange.chunks for exchange in exchanges),
             "loop_lag_max_ms": round(window.lag_max_s * 1000, 3),
-            "run_queue_s": round(queued_s, 4),
             "in_flight_mean": round(busy_s / wall_s, 3) if wall_s > 0 else 0.0,
-            "cpu_s": round(time.process_time() - cpu_before_s, 4),
+            **window.cost.figures(),
             "peak_rss_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
         },
     )
-
-
-def _run_queue_s() -> float:
-    """Seconds this process was ready to run and waited for a CPU: reads were stamped that late in all."""
-    try:
-        with open("/proc/self/schedstat") as file:
-            return int(file.read().split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):
-        return 0.0
 
 
 if __name__ == "__main__":

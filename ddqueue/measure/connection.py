@@ -11,6 +11,8 @@ from ddqueue.measure.http1 import Address
 
 READ_BYTES = 64 * 1024
 
+_WRITABLE = select.EPOLLOUT
+
 
 class Connection:
     """Readiness is told by `poll`, which it registers with; whoever polls calls `ready`."""
@@ -20,7 +22,7 @@ class Connection:
         self._socket = socket.create_connection((address.host, address.port), timeout_s)
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._buffer = memoryview(bytearray(READ_BYTES))
+        self._receive = self._socket.recv
         self._unsent = memoryview(b"")
         self._poll = poll
         self.fd = self._socket.fileno()
@@ -38,12 +40,16 @@ class Connection:
         self._unsent = memoryview(request)
         self._send()
 
-    def ready(self, event: int) -> None:
-        """Do what `event` (an epoll mask) says can be done without waiting."""
-        if event & select.EPOLLOUT:
+    def ready(self, event: int) -> bool:
+        """Do what `event` (an epoll mask) says can be done without waiting; whether the exchange is over."""
+        exchange = self.exchange
+        if exchange is None:
+            return False
+        if event & _WRITABLE:
             self._send()
-        if event & ~select.EPOLLOUT:
-            self._read()
+        if event != _WRITABLE:
+            self._read(exchange)
+        return exchange.finished is not None
 
     def close(self) -> None:
         """Close at once; a server that still answers sees its client go, and frees what the request held."""
@@ -52,21 +58,17 @@ class Connection:
             self._socket.close()
             self.fd = -1
 
-    def _read(self) -> None:
-        exchange = self.exchange
+    def _read(self, exchange: Exchange) -> None:
         try:
-            count = self._socket.recv_into(self._buffer)
+            data = self._receive(READ_BYTES)
         except BlockingIOError:
             return
         except OSError as error:
-            if exchange is not None:
-                exchange.closed(error)
+            exchange.closed(error)
             return
         read_at = perf_counter()
-        if exchange is None:
-            return
-        if count:
-            exchange.take(read_at, bytes(self._buffer[:count]))
+        if data:
+            exchange.take(read_at, data)
         else:
             exchange.closed(None)
 

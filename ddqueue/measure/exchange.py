@@ -1,7 +1,7 @@
 """One request and its answer, as it comes in.
 
-The window is timed here, so the path of a read is short: note the time, keep the bytes. Framing is read when the bytes
-look like an answer's end, or when too many wait; events and JSON are read after the window.
+Everything is read at once, in a bounded few microseconds for each read: whatever was put off would later hold up every
+other stream just when many answers end together, and their last tokens would be stamped late.
 """
 
 from __future__ import annotations
@@ -12,15 +12,19 @@ from ddqueue.domain.measurement import RequestRecord
 from ddqueue.measure.answer import AnswerReader
 from ddqueue.measure.errors import ClosedEarly, HttpError
 from ddqueue.measure.http1 import ResponseReader
+from ddqueue.measure.plain_events import plain_count, plain_events
 from ddqueue.measure.sse import EventReader
 
-_LAST_CHUNK = b"0\r\n\r\n"
+_HEAD_ENDS = b"\r\n\r\n"
+
+ERROR_BODY_LIMIT_BYTES = 4096
+"""What is kept of an answer that is an error."""
 
 
 class Exchange:
     """Times are those of `perf_counter`; `finished` is None while the answer is coming in."""
 
-    def __init__(self, index: int, pending_limit_bytes: int) -> None:
+    def __init__(self, index: int) -> None:
         self.index = index
         self.started = perf_counter()
         self.last_read = self.started
@@ -28,54 +32,40 @@ class Exchange:
         self.began = False
         """Whether a byte of the body has come."""
         self.error: BaseException | None = None
-        self._pending_limit_bytes = pending_limit_bytes
-        self._reads: list[tuple[float, bytes]] = []
-        self._reads_bytes = 0
-        self._bodies: list[tuple[float, bytes]] = []
-        self._bodies_bytes = 0
+        self._between_events = False
+        """Whether the next byte begins a chunk and an event, so that the short way needs no state but `_unfinished`."""
+        self._unfinished = b""
         self._response = ResponseReader()
         self._events = EventReader()
         self._answer = AnswerReader()
         self._error_body = b""
 
     def take(self, read_at: float, data: bytes) -> None:
-        """Keep what was read; the hot path."""
+        """Read what came at `read_at`; the hot path. Ends the exchange when the answer is whole."""
         self.last_read = read_at
-        self._reads.append((read_at, data))
-        self._reads_bytes += len(data)
-        if (
-            data[-5:] == _LAST_CHUNK
-            or len(data) < len(_LAST_CHUNK)
-            or not self.began
-            or not self._response.chunked
-            or self._reads_bytes > self._pending_limit_bytes
-        ):
-            self.read_framing()
-
-    def read_framing(self) -> None:
-        """Take the framing off the reads that wait; ends the exchange when the answer is whole."""
-        reads, self._reads, self._reads_bytes = self._reads, [], 0
-        try:
-            for read_at, data in reads:
-                body = self._response.feed(data)
-                if body:
-                    self.began = True
-                    self._bodies.append((read_at, body))
-                    self._bodies_bytes += len(body)
-                if self._response.complete:
-                    self.end(read_at)
+        if self._between_events:
+            if self._unfinished:
+                data, self._unfinished = self._unfinished + data, b""
+            events, begin, end, more = plain_events(data)
+            if events:
+                tokens = plain_count(data, begin, end)
+                if tokens is None:
+                    self._take_in_parts(read_at, data)
                     return
-        except Exception as error:
-            self.fail(error)
-            return
-        if self._bodies_bytes > self._pending_limit_bytes:
-            self._read_events()
+                self.began = True
+                self._answer.take_counted(read_at, tokens, data[begin:end], events)
+            if more:
+                self._unfinished = data[end:]
+                return
+            if end == len(data):
+                return
+            data = data[end:]
+        self._take_in_parts(read_at, data)
 
     def closed(self, error: BaseException | None) -> None:
         """The connection is gone."""
-        self.read_framing()
+        self._take_in_parts(self.last_read, self._unfinished)
         self._response.close()
-        self._read_events()
         if self._response.complete or self._answer.done:
             self.end(self.last_read)
         else:
@@ -99,13 +89,11 @@ class Exchange:
 
     @property
     def chunks(self) -> int:
-        """Events of the answer, once `record` has read them."""
+        """Events of the answer so far."""
         return self._answer.chunks
 
     def record(self, window_start: float) -> RequestRecord:
-        """Read what the window left unread, and sum it up."""
-        self.read_framing()
-        self._read_events()
+        """Sum up what came; seconds count from `window_start`."""
         finished = self.finished if self.finished is not None else perf_counter()
         if self.error is None and self._response.status != 200:
             text = self._error_body.decode("utf-8", "replace")
@@ -114,11 +102,27 @@ class Exchange:
             self._answer.ended()
         return self._answer.record(self.index, self.started, finished, window_start, self.error)
 
-    def _read_events(self) -> None:
-        bodies, self._bodies, self._bodies_bytes = self._bodies, [], 0
-        if self._response.status not in (None, 200):
-            self._error_body += b"".join(body for _, body in bodies)
+    def _take_in_parts(self, read_at: float, data: bytes) -> None:
+        """The long way, for all else: the head, an answer without chunks, errors, the answer's end."""
+        response = self._response
+        head_end = data.find(_HEAD_ENDS) + len(_HEAD_ENDS)
+        if response.status is None and len(_HEAD_ENDS) <= head_end < len(data):
+            # What follows the head begins with a whole chunk, so that the short way can take it.
+            self._take_in_parts(read_at, data[:head_end])
+            self.take(read_at, data[head_end:])
             return
-        for read_at, body in bodies:
-            for payload in self._events.feed(body):
-                self._answer.take(read_at, payload)
+        try:
+            body = response.feed(data)
+        except Exception as error:
+            self.fail(error)
+            return
+        if body:
+            self.began = True
+            if response.status == 200:
+                for payload in self._events.feed(body):
+                    self._answer.take(read_at, payload)
+            elif len(self._error_body) < ERROR_BODY_LIMIT_BYTES:
+                self._error_body += body
+        self._between_events = response.status == 200 and response.between_chunks and self._events.between_events
+        if response.complete:
+            self.end(read_at)

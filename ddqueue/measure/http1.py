@@ -61,6 +61,11 @@ class ResponseReader:
         """Body bytes still to come: of the current chunk when chunked, of the whole body otherwise; None = unknown."""
         self._in_trailer = False
 
+    @property
+    def between_chunks(self) -> bool:
+        """Whether the next byte begins a chunk."""
+        return self.chunked and not (self._buffer or self.complete or self._in_trailer) and self._left is None
+
     def feed(self, data: bytes) -> bytes:
         """Raises MalformedAnswer when the bytes cannot be HTTP/1.1."""
         if self._buffer:

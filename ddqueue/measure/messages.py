@@ -57,9 +57,11 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What came of it. `started_at` is Unix time, `wall_s` = last finish - first start, failed requests included."""
+    """What came of it. `started_at` is Unix time, and `started_s` the same moment in seconds of CLOCK_MONOTONIC, which
+    is one clock for every process of the host; `wall_s` = last finish - first start, failed requests included."""
 
     started_at: float
+    started_s: float
     wall_s: float
     requests: tuple[RequestRecord, ...]
     client: Mapping[str, float | str]
@@ -72,7 +74,8 @@ class RunResult:
             {**_fields(request), "arrivals": list(_packed(_every(request.arrivals, stride)))}
             for request in self.requests
         ]
-        return _line({"started_at": self.started_at, "wall_s": self.wall_s, "requests": records, "client": client})
+        times = {"started_at": self.started_at, "started_s": self.started_s, "wall_s": self.wall_s}
+        return _line({**times, "requests": records, "client": client})
 
     @classmethod
     def from_line(cls, line: bytes) -> RunResult:
@@ -80,6 +83,7 @@ class RunResult:
         value = json.loads(line)
         return cls(
             started_at=value["started_at"],
+            started_s=value["started_s"],
             wall_s=value["wall_s"],
             requests=tuple(_record(record) for record in value["requests"]),
             client=value["client"],

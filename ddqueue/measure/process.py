@@ -102,6 +102,7 @@ class ClientProcess:
             wall_s=result.wall_s,
             requests=result.requests,
             client=result.client,
+            started_s=result.started_s,
         )
 
     def close(self) -> None:

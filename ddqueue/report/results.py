@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Any
 
 from ddqueue.domain.statistics import mean_interval
 from ddqueue.domain.sweep import Point
+from ddqueue.report.coding import coding_text, drops_of
 from ddqueue.report.grid import Grid, as_csv, as_markdown, as_plain, visible
-from ddqueue.report.table import HostTable, Row, host_tables, measured, point_heads
+from ddqueue.report.table import HostTable, host_tables, measured, point_heads
+from ddqueue.report.visits import Row
 
 
 class Format(StrEnum):
@@ -22,13 +25,18 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def render(sweep: str, rows: Sequence[Row], points: Sequence[Point], form: Format) -> str:
-    """The results of `sweep` (`name@revision`) in one of the forms; `rows` and `points` as in `host_tables`."""
+def render(sweep: str, rows: Sequence[Row], points: Sequence[Point], form: Format, by_visit: bool = False) -> str:
+    """The results of `sweep` (`name@revision`) in one of the forms; `rows` and `points` as in `host_tables`.
+
+    CSV and JSON always hold one entry a visit.
+    """
     if form is Format.CSV:
         return _csv(rows, points)
     if form is Format.JSON:
-        return json.dumps({"sweep": sweep, "jobs": [_job(row, points) for row in rows]}, indent=2, allow_nan=False)
-    tables = host_tables(sweep, rows, points)
+        return json.dumps(
+            {"sweep": sweep, "jobs": [_job(row, rows, points) for row in rows]}, indent=2, allow_nan=False
+        )
+    tables = host_tables(sweep, rows, points, by_visit)
     if form is Format.MARKDOWN:
         return "\n\n".join(_said(table, "### ", "\n\n", as_markdown) for table in tables)
     return "\n\n".join(_said(table, "", "\n", as_plain) for table in tables)
@@ -41,11 +49,13 @@ def _said(table: HostTable, mark: str, gap: str, draw: Callable[[Grid], str]) ->
     return gap.join([*parts, draw(table.grid), *table.notes])
 
 
-def _job(row: Row, points: Sequence[Point]) -> dict[str, Any]:
+def _job(row: Row, rows: Sequence[Row], points: Sequence[Point]) -> dict[str, Any]:
     return {
         "job_id": row["job_id"],
         "host": row["host"],
         "parallel": row["parallel"],
+        "visit": row["visit"],
+        "control": row["control"],
         "cell_hash": row["cell_hash"],
         "label": row["label"],
         "baseline": row["baseline"],
@@ -57,6 +67,7 @@ def _job(row: Row, points: Sequence[Point]) -> dict[str, Any]:
         "evidence": row["evidence"],
         "acceptance_length": row["acceptance_length"],
         "coding": row.get("coding"),
+        "correctness_drops": [{**asdict(drop), "words": drop.words} for drop in drops_of(row, rows)],
         "points": [found for point in points if (found := _point(row, point)) is not None],
     }
 
@@ -78,6 +89,8 @@ def _csv(rows: Sequence[Row], points: Sequence[Point]) -> str:
         "job_id",
         "host",
         "parallel",
+        "visit",
+        "control",
         "cell_hash",
         "label",
         "baseline",
@@ -93,7 +106,8 @@ def _csv(rows: Sequence[Row], points: Sequence[Point]) -> str:
         line = [row[name] for name in (*plain, "failure")]
         for point in points:
             line += _numbers(row, point)
-        lines.append([*line, row["acceptance_length"], row.get("coding")])
+        coding = coding_text(row, drops_of(row, rows)) if row.get("coding") else None
+        lines.append([*line, row["acceptance_length"], coding])
     return as_csv([*heads, "acceptance_length", "coding"], lines)
 
 

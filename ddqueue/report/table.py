@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ddqueue.domain.pooling import FEWEST_VISITS, over_visits
 from ddqueue.domain.states import JobState
-from ddqueue.domain.statistics import mean_interval
 from ddqueue.domain.sweep import Point
+from ddqueue.report.coding import coding_text, drop_notes, drops_of
 from ddqueue.report.grid import Grid
-
-Row = Mapping[str, Any]
+from ddqueue.report.visits import Row, pooled
 
 NOT_MEASURED = "not measured"
 ABSENT = "-"
@@ -26,6 +26,10 @@ _INVALID_NOTE = "*  some repeats were not valid and are left out; measurements.r
 _SIMULATED_NOTE = f"{SIMULATED_MARK}  ran on software GPUs: not a measurement of hardware"
 _OUT_OF_DISTRIBUTION_NOTE = f"{OUT_OF_DISTRIBUTION_MARK}  the drafter was not trained for this block size"
 _UNIT_NOTE = "C=n: output tokens/s at concurrency n and that context, mean ± half the 95% t interval over repeats"
+_VISITS_NOTE = (
+    "visits: starts of the server that gave numbers, of all; "
+    f"from {FEWEST_VISITS} on the ± is over their means, else over all repeats, which share a start"
+)
 
 
 @dataclass(frozen=True)
@@ -38,14 +42,14 @@ class HostTable:
     grid: Grid
 
 
-def host_tables(sweep: str, rows: Sequence[Row], points: Sequence[Point]) -> list[HostTable]:
+def host_tables(sweep: str, rows: Sequence[Row], points: Sequence[Point], by_visit: bool = False) -> list[HostTable]:
     """The tables of `sweep` (`name@revision`), in the order in which its hosts first appear.
 
-    `rows` are those of the view `results`, in the order to print; a row may carry `coding`, the text of its coding
-    score. `points` are the columns, in order.
+    `rows` are those of the view `results`; `points` are the columns, in order. Visits of a configuration are pooled in
+    one row, or printed `by_visit` in the order given.
     """
     hosts = dict.fromkeys(row["host"] for row in rows)
-    return [_host_table(sweep, host, [row for row in rows if row["host"] == host], points) for host in hosts]
+    return [_host_table(sweep, host, [row for row in rows if row["host"] == host], points, by_visit) for host in hosts]
 
 
 def point_heads(points: Sequence[Point]) -> list[str]:
@@ -77,10 +81,18 @@ def configuration(row: Row, with_parallel: bool) -> str:
     return " ".join(words)
 
 
-def _host_table(sweep: str, host: str, rows: Sequence[Row], points: Sequence[Point]) -> HostTable:
+def _host_table(sweep: str, host: str, visits: Sequence[Row], points: Sequence[Point], by_visit: bool) -> HostTable:
+    rows = visits if by_visit else pooled(visits)
     parallels = list(dict.fromkeys(row["parallel"] for row in rows))
-    heads = ("configuration", *point_heads(points), "accept", "coding")
-    body = tuple(_cells(row, points, with_parallel=len(parallels) > 1) for row in rows)
+    heads: tuple[str, ...] = ("configuration", *point_heads(points), "accept", "coding")
+    body = tuple(_cells(row, rows, points, with_parallel=len(parallels) > 1) for row in rows)
+    notes = _notes(rows, body)
+    if any(row["visit"] > 1 for row in visits):
+        heads = (*heads, "visit" if by_visit else "visits")
+        body = tuple(
+            (*cells, _visit(row) if by_visit else row["visits"]) for cells, row in zip(body, rows, strict=True)
+        )
+        notes += [] if by_visit else [_VISITS_NOTE]
     title = f"{sweep} on {host}, {', '.join(parallels)}"
     simulated = [row["simulated"] for row in rows]
     if any(simulated):
@@ -88,12 +100,12 @@ def _host_table(sweep: str, host: str, rows: Sequence[Row], points: Sequence[Poi
     return HostTable(
         title=title,
         hypothesis=rows[0]["hypothesis"],
-        notes=tuple(_notes(rows, body)),
+        notes=tuple(notes),
         grid=Grid(heads, body, right=frozenset(range(1, len(points) + 2))),
     )
 
 
-def _cells(row: Row, points: Sequence[Point], with_parallel: bool) -> tuple[str, ...]:
+def _cells(row: Row, rows: Sequence[Row], points: Sequence[Point], with_parallel: bool) -> tuple[str, ...]:
     name = configuration(row, with_parallel)
     if row["state"] != JobState.SUCCEEDED:
         # The state stands where the first number would: a row without numbers says at once why it has none.
@@ -104,8 +116,12 @@ def _cells(row: Row, points: Sequence[Point], with_parallel: bool) -> tuple[str,
         name,
         *(throughput(measured(row, point)) for point in points),
         ABSENT if acceptance is None else f"{acceptance:.2f}",
-        row.get("coding") or NOT_MEASURED,
+        coding_text(row, drops_of(row, rows)),
     )
+
+
+def _visit(row: Row) -> str:
+    return f"{row['visit']} (control)" if row["control"] else str(row["visit"])
 
 
 def throughput(found: Mapping[str, Any] | None) -> str:
@@ -115,7 +131,7 @@ def throughput(found: Mapping[str, Any] | None) -> str:
     values = found["values_tok_s"]
     if not values:
         return "invalid *"
-    interval = mean_interval(values)
+    interval = over_visits(found.get("visits_tok_s") or [values])
     text = f"{values[0]:.1f} (n=1)" if interval is None else f"{interval.mean:.1f} ±{interval.half_width:.1f}"
     return f"{text} *" if found["n_invalid"] else text
 
@@ -126,6 +142,6 @@ def _notes(rows: Sequence[Row], body: Iterable[Sequence[str]]) -> list[str]:
         notes.append(_OUT_OF_DISTRIBUTION_NOTE)
     if any(row["simulated"] for row in rows):
         notes.append(_SIMULATED_NOTE)
-    if any(cell.endswith("*") for cells in body for cell in cells):
+    if any(cell.endswith("*") for cells in body for cell in cells[1:-1]):
         notes.append(_INVALID_NOTE)
-    return notes
+    return notes + drop_notes(rows)

@@ -1,5 +1,5 @@
-"""One attempt, read aloud: own the host, prove it clean, claim, launch, wait ready, confirm, measure, stop, prove
-released, finish, release."""
+"""One attempt, read aloud: own the host, take it from production if it is borrowed, prove it clean, claim, launch, wait
+ready, confirm, measure, stop, prove released, finish, release."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ddqueue.domain.retry import Decision, after_failure
 from ddqueue.domain.states import AttemptOutcome, JobState
 from ddqueue.errors import StaleFence
 from ddqueue.ports import AttemptStore, CleanRoom, HostLock, Ownership
+from ddqueue.services.borrowing import Borrowing
 from ddqueue.services.heartbeat import Heartbeat
 from ddqueue.services.serve_and_measure import ServeAndMeasure
 from ddqueue.services.stopping import AttemptStopped, StopReason, StopSignal
@@ -33,6 +34,7 @@ class Execute:
 
     store: AttemptStore
     ownership: Ownership
+    borrowing: Borrowing
     clean_room: CleanRoom
     work: ServeAndMeasure
     stop: StopSignal
@@ -48,13 +50,18 @@ class Execute:
             with self.ownership.own(host) as lock:
                 if lock is None:
                     return AttemptReport(False, "the host is busy with a live attempt")
+                self.store.deliver_left_over(host)
                 for requeued in self.store.requeue_dead(host, "its attempt died: the host's lock was free"):
                     log.warning("job %d goes back to the queue: its attempt died", requeued)
-                self.clean_room.prove_clean(self.stop.check)
-                claim = self.store.claim(host, job_id, runner, self.lease_ttl_s)
-                if claim is None:
+                if self.borrowing.must_take() and not self.store.could_claim(host, job_id):
+                    # Production must not stop for a job that was cancelled since the host was woken.
                     return AttemptReport(False, f"job {job_id} cannot be claimed now")
-                return self._attempt(claim, lock)
+                with self.borrowing.taken(self.stop):
+                    self.clean_room.prove_clean(self.stop.check)
+                    claim = self.store.claim(host, job_id, runner, self.lease_ttl_s)
+                    if claim is None:
+                        return AttemptReport(False, f"job {job_id} cannot be claimed now")
+                    return self._attempt(claim, lock)
         except AttemptFailure as fault:
             # Before the claim only the host can be at fault: nobody's job is blamed.
             self.store.quarantine(host, fault.failure, fault.evidence)
@@ -124,7 +131,7 @@ def _after_stop(reason: StopReason, claim: Claim) -> _End | None:
         return None
     if reason is StopReason.PERSON:
         return _End(AttemptOutcome.CANCELLED, Decision(JobState.CANCELLED), Failure.CANCELLED, str(reason))
-    if reason is StopReason.WORKER:
+    if reason in (StopReason.WORKER, StopReason.HOLD, StopReason.HOURS):
         return _End(AttemptOutcome.CANCELLED, Decision(JobState.QUEUED, counts=False), Failure.CANCELLED, str(reason))
     return _after_fault(AttemptFailure(Failure.SERVER_STALLED, str(reason)), claim)
 

@@ -50,6 +50,8 @@ class Heartbeat:
                 return
             if lease is Lease.CANCEL:
                 self._stop.ask(StopReason.PERSON)
+            elif lease is Lease.YIELD:
+                self._stop.ask(StopReason.HOLD)
             elif lease is Lease.LOST:
                 self._stop.ask(StopReason.LEASE)
                 return

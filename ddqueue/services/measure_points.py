@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+from ddqueue.domain.client_bound import client_trouble
 from ddqueue.domain.failures import AttemptFailure, Failure
 from ddqueue.domain.marks import Mark
 from ddqueue.domain.measurement import Invalid, Measurement
+from ddqueue.domain.metrics.energy import energy_j, energy_per_token_j
 from ddqueue.domain.metrics.summary import measure
-from ddqueue.domain.queueing import Claim
+from ddqueue.domain.queueing import CarriedRepeat, Claim
 from ddqueue.domain.statistics import enough
 from ddqueue.domain.sweep import Point
-from ddqueue.ports import AttemptStore, LoadClient, RunningServer
+from ddqueue.domain.telemetry import GpuWindow, marks_of, window_of
+from ddqueue.ports import AttemptStore, LoadClient, RunningServer, Telemetry
 from ddqueue.services.steps import Steps
 from ddqueue.services.stopping import StopSignal
 
@@ -23,22 +27,29 @@ class MeasurePoints:
 
     store: AttemptStore
     load: LoadClient
+    telemetry: Telemetry
     steps: Steps
     stop: StopSignal
 
-    def run(self, claim: Claim, server: RunningServer) -> None:
+    def run(self, claim: Claim, server: RunningServer, carried: Sequence[CarriedRepeat] = ()) -> None:
         """Returns when every point has been measured often enough; raises AttemptFailure, AttemptStopped, StaleFence.
 
-        Repeats are interleaved over the points, so that drift of the box does not favour a point.
+        Repeats are interleaved over the points, so that drift of the box does not favour a point. What earlier
+        attempts have `carried` over counts, and is not measured again.
         """
         points, repeats = claim.measure.points, claim.measure.repeats
         throughputs: dict[Point, list[float]] = {point: [] for point in points}
+        for one in carried:
+            throughputs.get(one.point, []).append(one.output_throughput_tok_s)
+        measured = {(one.point, one.repeat) for one in carried}
         last: dict[Point, Measurement] = {}
         for point in points:
+            if enough(throughputs[point], repeats):
+                continue
             self.steps.timed(claim, "warm up", partial(self._warm_up, claim, server, point), point.label)
         for repeat in range(1, repeats.maximum + 1):
             for point in points:
-                if repeat > 1 and enough(throughputs[point], repeats):
+                if (point, repeat) in measured or enough(throughputs[point], repeats):
                     continue
                 step = partial(self._measure, claim, server, point, repeat)
                 last[point] = self.steps.timed(claim, "measure", step, f"{point.label} repeat {repeat}")
@@ -61,9 +72,18 @@ class MeasurePoints:
         server.flush_cache()
         salt = f"{claim.tag}-{point.label}-{repeat}"
         compilations = server.compilations()
-        run = self.load.run(server.url, point, repeat, salt, self.stop.check, False, claim.measure.prompts)
-        compiled = server.compilations() > compilations
-        measurement = judged(measure(run, claim.tag, baseline=claim.cell.is_baseline), compiled)
+        with self.telemetry.watch() as recording:
+            run = self.load.run(server.url, point, repeat, salt, self.stop.check, False, claim.measure.prompts)
+        gpus = (
+            () if run.started_s is None else window_of(recording.samples(), run.started_s, run.started_s + run.wall_s)
+        )
+        measurement = judged(
+            measure(run, claim.tag, baseline=claim.cell.is_baseline),
+            client_trouble(run),
+            # A GPU that the server does not use would count as slow, and add its energy.
+            gpus[: claim.parallelism.gpus],
+            compiled=server.compilations() > compilations,
+        )
         self.store.record_measurement(claim, measurement)
         server.check_alive()
         if measurement.requests_completed == 0:
@@ -75,11 +95,24 @@ class MeasurePoints:
         return measurement
 
 
-def judged(measurement: Measurement, compiled: bool) -> Measurement:
-    """The measurement with what the server's log says about it."""
-    reasons = [*measurement.reasons, *([Invalid.COMPILED] if compiled else [])]
-    marks = [Mark.NO_BENEFIT] if measurement.verifies and measurement.correct_drafts == 0 else []
-    return replace(measurement, reasons=tuple(reasons), marks=tuple(marks))
+def judged(measurement: Measurement, trouble: str | None, gpus: tuple[GpuWindow, ...], compiled: bool) -> Measurement:
+    """The measurement with what the load client, its GPUs and the server's log say about it."""
+    reasons = [
+        *measurement.reasons,
+        *([Invalid.CLIENT_BOUND] if trouble else []),
+        *([Invalid.COMPILED] if compiled else []),
+    ]
+    marks = list(marks_of(gpus))
+    if measurement.verifies and measurement.correct_drafts == 0:
+        marks.append(Mark.NO_BENEFIT)
+    return replace(
+        measurement,
+        reasons=tuple(reasons),
+        marks=tuple(marks),
+        gpus=gpus,
+        client={**measurement.client, **({"trouble": trouble} if trouble else {})},
+        energy_per_token_j=energy_per_token_j(measurement.requests, energy_j(gpus)),
+    )
 
 
 def _without_numbers(measurement: Measurement) -> AttemptFailure:

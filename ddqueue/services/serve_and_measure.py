@@ -1,4 +1,4 @@
-"""The work inside an attempt: one server from launch to stop, and every point measured on it."""
+"""The work inside an attempt: one server from launch to stop, every point measured on it, and its coding checks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from ddqueue.domain.failures import AttemptFailure, Failure
 from ddqueue.domain.inventory import Inventory
-from ddqueue.domain.queueing import Claim, PhaseRecord
+from ddqueue.domain.queueing import CarriedRepeat, Claim, PhaseRecord
 from ddqueue.domain.sweep import Point
 from ddqueue.ports import (
     AttemptStore,
@@ -21,6 +21,7 @@ from ddqueue.ports import (
     RunningServer,
     SameServer,
 )
+from ddqueue.services.check_coding import CheckCoding
 from ddqueue.services.measure_points import MeasurePoints
 from ddqueue.services.preflight import Examined
 from ddqueue.services.steps import Steps
@@ -41,12 +42,16 @@ class ServeAndMeasure:
     steps: Steps
     stop: StopSignal
     points: MeasurePoints
+    coding: CheckCoding
     preflight: Callable[[LaunchRequest, tuple[Point, ...]], Examined]
     provenance: Callable[[Claim], Mapping[str, Any]]
     log_path: Callable[[Claim], str]
 
     def run(self, claim: Claim, lock: HostLock) -> None:
-        """Returns when every point is measured; raises AttemptFailure, AttemptStopped or StaleFence."""
+        """Returns when every point is measured and every answer scored.
+
+        Raises AttemptFailure, AttemptStopped or StaleFence.
+        """
         profile = self.inventory.engine(claim.cell.engine)
         request = LaunchRequest(
             host=self.inventory.host(claim.host),
@@ -64,21 +69,25 @@ class ServeAndMeasure:
         self.store.record_provenance(claim, provenance)
         examined = self.steps.timed(claim, "preflight", lambda: self.preflight(request, claim.measure.points))
         provenance |= examined.provenance
+        suite = self.coding.suite(claim)
         server = self.steps.timed(claim, "launch", lambda: self.engine.launch(examined.request))
         try:
             lock.note_server(server.pid)
             launched = {"argv": list(server.argv), "environment": dict(server.environment), "url": server.url}
             self.store.record_provenance(claim, provenance | launched)
             try:
-                self._make_ready(claim, server)
+                carried = self._make_ready(claim, server)
             finally:
                 warnings = {"engine_warnings": list(server.warnings)}
                 self.store.record_provenance(claim, provenance | launched | warnings)
-            self.points.run(claim, server)
+            self.points.run(claim, server, carried)
+            if suite is not None:
+                self.coding.run(claim, server, suite)
         finally:
             self._stop(claim, server)
 
-    def _make_ready(self, claim: Claim, server: RunningServer) -> None:
+    def _make_ready(self, claim: Claim, server: RunningServer) -> list[CarriedRepeat]:
+        """Returns what earlier attempts have measured on an equal server."""
         for phase in self.steps.timed(claim, "ready", lambda: server.wait_ready(self.steps.tell, self.stop.check)):
             self.store.record_phase(claim, phase)
         check = self.steps.timed(claim, "confirm", server.confirm)
@@ -91,6 +100,7 @@ class ServeAndMeasure:
         same = self.store.same_server(claim, check.effective_hash)
         if same is not None:
             raise AttemptFailure(Failure.CONFIG_OVERRIDDEN, _measured_already(same, check))
+        return self.store.carry_over(claim, check.effective_hash)
 
     def _stop(self, claim: Claim, server: RunningServer) -> None:
         self.steps.tell("stop", "")

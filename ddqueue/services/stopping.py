@@ -13,6 +13,8 @@ class StopReason(StrEnum):
     """Who wants the attempt to end."""
 
     PERSON = "cancelled by a person"
+    HOLD = "a person wants the host"
+    HOURS = "the hours in which its host may be borrowed are over"
     WORKER = "its worker was told to stop, or is gone"
     LEASE = "another attempt owns the job now"
     LIMIT = "the attempt took longer than it may"

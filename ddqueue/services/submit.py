@@ -8,8 +8,10 @@ from ddqueue.errors import UsageError
 from ddqueue.ports import Submitted, SweepStore
 
 
-def submit(sweep: Sweep, inventory: Inventory, store: SweepStore, priority: int = 0) -> Submitted:
-    """Store the sweep with all its jobs.
+def submit(
+    sweep: Sweep, inventory: Inventory, store: SweepStore, priority: int = 0, after: int | None = None
+) -> Submitted:
+    """Store the sweep with all its jobs, to run when the sweep with the id `after` has ended.
 
     Raises:
         UsageError: it expands into no job.
@@ -18,4 +20,4 @@ def submit(sweep: Sweep, inventory: Inventory, store: SweepStore, priority: int 
     jobs = jobs_of(sweep)
     if not jobs:
         raise UsageError(f"{sweep.file_name}: no job: every cell is excluded")
-    return store.add(sweep, jobs, [inventory.host(name) for name in sweep.hosts], priority)
+    return store.add(sweep, jobs, [inventory.host(name) for name in sweep.hosts], priority, after)

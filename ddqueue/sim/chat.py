@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from aiohttp import web
 
 from ddqueue.sim import replies, words
+from ddqueue.sim.answering import REASONING_BEGIN, REASONING_END, SimulatedAnswer, answer_to, no_answer
 from ddqueue.sim.context import ServerContext
 from ddqueue.sim.faults import FaultKind
 from ddqueue.sim.requests import (
@@ -25,6 +26,8 @@ from ddqueue.sim.serving import LiveRequest
 
 _DEFAULT_NEW_TOKENS = 512
 _ROLE_MARKS = ("<|im_start|>", "<|im_end|>")
+_TAGS = (REASONING_BEGIN, REASONING_END)
+_CONCURRENCY_UNDER_LOAD = 2
 
 
 class ChatRoute:
@@ -45,46 +48,97 @@ class ChatRoute:
         prompt_ids = words.tokenize(prompt)
         check_length(len(prompt_ids), new_tokens, context_length(self._context.settings))
         seed = hash(tuple(prompt_ids))
-        answer = words.pieces(words.answer_text(prompt, seed))
-        stops = not body.get("ignore_eos") and len(answer) < new_tokens
-        if not stops and len(answer) < new_tokens:
-            answer += [words.detokenize([number]) for number in words.answer_ids(seed, new_tokens - len(answer))]
-        answer = answer[:new_tokens]
-        live = self._context.serving.submit(prompt_ids, range(len(answer)), stops)
+        fault = self._context.options.faults.find(FaultKind.NO_ANSWER)
+        answer = no_answer(prompt, seed, fault) if fault else answer_to(prompt, seed)
+        limit = min(len(answer.right), new_tokens)
+        filler: list[str] = []
+        if body.get("ignore_eos"):
+            filler = [words.detokenize([number]) for number in words.answer_ids(seed, new_tokens - limit)]
+            limit = new_tokens
+        stops = answer.stops_by_itself and not filler and len(answer.right) < new_tokens
+        live = self._context.serving.submit(prompt_ids, range(limit), stops)
+        parser = self._context.settings["reasoning_parser"]
+        writer = _Writer(self._context, answer, filler, bool(parser) and body.get("separate_reasoning") is not False)
         try:
             if body.get("stream"):
-                return await self._stream(request, live, answer, body)
-            output_tokens = 0
+                return await self._stream(request, live, writer, body)
+            output_tokens, parts = 0, []
             while not live.ended(output_tokens):
                 output_tokens = await live.updates.get()
-            content = "".join(answer[:output_tokens])
+                parts.append(writer.write(output_tokens))
+            reasoning, content = ("".join(texts) for texts in zip(*parts, strict=True))
+            model = self._context.settings["served_model_name"]
             return web.json_response(
-                replies.chat_answer(live, self._context.settings["served_model_name"], content, self._context.tag)
+                replies.chat_answer(live, model, content, self._context.tag, reasoning, writer.reasoning_tokens)
             )
         finally:
             self._context.serving.abort(live)
 
     async def _stream(
-        self, request: web.Request, live: LiveRequest, answer: Sequence[str], body: Mapping[str, Any]
+        self, request: web.Request, live: LiveRequest, writer: _Writer, body: Mapping[str, Any]
     ) -> web.StreamResponse:
         response = await open_stream(request)
         head = (live.generation.rid, int(live.received_ts), self._context.settings["served_model_name"])
         await send_event(response, replies.chat_chunk(*head, {"role": "assistant", "content": ""}))
         output_tokens = 0
         while not live.ended(output_tokens):
-            sent_tokens, output_tokens = output_tokens, await live.updates.get()
+            output_tokens = await live.updates.get()
             if self._context.fails_midstream(FaultKind.ERROR_MIDSTREAM, live, output_tokens):
                 await send_event(response, {"error": {"message": "Internal server error", "code": 500}})
                 await send_done(response)
                 return response
-            if output_tokens > sent_tokens:
-                delta = {"content": "".join(answer[sent_tokens:output_tokens])}
-                await send_event(response, replies.chat_chunk(*head, delta))
+            reasoning, content = writer.write(output_tokens)
+            if reasoning:
+                await send_event(response, replies.chat_chunk(*head, {"reasoning_content": reasoning}))
+            if content:
+                await send_event(response, replies.chat_chunk(*head, {"content": content}))
         await send_event(response, replies.chat_chunk(*head, {}, replies.finish_reason(live)))
         if (body.get("stream_options") or {}).get("include_usage"):
-            await send_event(response, {**replies.chat_chunk(*head, None), "usage": replies.usage(live)})
+            usage = replies.usage(live, writer.reasoning_tokens)
+            await send_event(response, {**replies.chat_chunk(*head, None), "usage": usage})
         await send_done(response)
         return response
+
+
+class _Writer:
+    """Turns one answer's tokens into text as they come, right or wrong; with `parses`, reasoning apart from content."""
+
+    def __init__(self, context: ServerContext, answer: SimulatedAnswer, filler: list[str], parses: bool) -> None:
+        self._context = context
+        self._answer = answer
+        self._filler = filler
+        self._parses = parses
+        self._written = 0
+        self._parting = answer.parting
+        self._tokens = [*answer.right, *filler]
+        self._most_running = 0
+
+    @property
+    def reasoning_tokens(self) -> int:
+        """How many of the tokens written were told apart as reasoning."""
+        return min(self._written, self._answer.reasoning_tokens) if self._parses else 0
+
+    def write(self, output_tokens: int) -> tuple[str, str]:
+        """The reasoning and the content that are new, now that there are `output_tokens`."""
+        self._most_running = max(self._most_running, len(self._context.serving.scheduler.running))
+        first, self._written = self._written, max(output_tokens, self._written)
+        if first <= self._parting < self._written and self._is_corrupt():
+            self._tokens = [*self._answer.wrong, *self._filler]
+        if not self._parses:
+            return "", "".join(self._tokens[first : self._written])
+        border = self._answer.reasoning_tokens
+        reasoning = [one for one in self._tokens[first : min(border, self._written)] if one not in _TAGS]
+        return "".join(reasoning), "".join(self._tokens[max(first, border) : self._written])
+
+    def _is_corrupt(self) -> bool:
+        """Whether the drafts that the decoder accepted just now are wrong."""
+        if self._context.drafter is None:
+            return False
+        faults = self._context.options.faults
+        under_load = faults.find(FaultKind.CORRUPT_UNDER_LOAD)
+        if under_load is not None and self._most_running >= under_load.number(_CONCURRENCY_UNDER_LOAD):
+            return True
+        return faults.find(FaultKind.CORRUPT_SPECULATION) is not None
 
 
 def _prompt(messages: Any) -> str:

@@ -33,6 +33,12 @@ class FaultKind(StrEnum):
     """Answers end after half of the tokens asked for."""
     ERROR_MIDSTREAM = "error-midstream"
     """A stream carries an error object half-way, then ends as if all were well."""
+    CORRUPT_SPECULATION = "corrupt-speculation"
+    """Under speculation, answers to known coding problems are wrong."""
+    CORRUPT_UNDER_LOAD = "corrupt-under-load"
+    """The same, once VALUE (2) requests run at once; alone they are right."""
+    NO_ANSWER = "no-answer"
+    """Chats hold reasoning only, cut off by the limit, or ended by themselves, after VALUE (256 or 19) tokens."""
     WRONG_TAG = "wrong-tag"
     """Answers carry VALUE (`another-server`) as their weight_version."""
 
@@ -48,6 +54,7 @@ _PLACES: dict[FaultKind, tuple[str, ...]] = {
     FaultKind.NOT_FOUND: ("model", "draft"),
     FaultKind.STALL: ("all", "one"),
     FaultKind.GARBAGE: ("log", "stream"),
+    FaultKind.NO_ANSWER: ("length", "stop"),
 }
 """Where a kind can strike; the first place is meant when none is said. Other kinds take no place, or any setting."""
 

@@ -35,6 +35,8 @@ class GpuFault(StrEnum):
     """Compute mode exclusive process."""
     BUSY = "busy"
     """Something computes on it that shows neither memory nor a process."""
+    THROTTLE = "throttle"
+    """It gets too hot under load and slows itself down; nothing is against using it."""
 
 
 _TROUBLES = {
@@ -59,6 +61,10 @@ class GpuFaults:
         """As a reset or a new board would: all faults are gone."""
         self._write([])
 
+    def throttled(self) -> set[int]:
+        """The GPUs that slow themselves down under load."""
+        return {gpu for fault, gpu in self._read() if fault is GpuFault.THROTTLE}
+
     def show(self, readings: Sequence[GpuReading]) -> list[GpuReading]:
         """What a driver would answer in place of `readings`. Raises AttemptFailure(GPU_LOST) when it would not."""
         shown = list(readings)
@@ -73,6 +79,8 @@ class GpuFaults:
                     raise AttemptFailure(Failure.GPU_LOST, f"GPU {gpu} does not answer: GPU is lost")
                 case GpuFault.MISSING:
                     shown = [reading for reading in shown if reading.index != gpu]
+                case GpuFault.THROTTLE:
+                    pass  # only telemetry shows it
                 case _:
                     shown = [_faulty(reading, fault) if reading.index == gpu else reading for reading in shown]
         return shown

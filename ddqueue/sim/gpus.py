@@ -1,8 +1,8 @@
-"""GPUs that exist only as files: who holds how much of which, across processes and crashes.
+"""GPUs that exist only as files: who holds how much of which, and who computes, across processes and crashes.
 
-A directory holds `gpus.json` (what GPUs there are) and one file per GPU and holder. Memory counts while the holder
-lives, and for a while after it was first seen dead, because on a real box too the end of a process is not yet the
-release of its memory. Files appear by atomic rename, so that a reader never sees half of one.
+A directory holds `gpus.json` (what GPUs there are), one file per GPU and holder, and one per process that computes.
+Memory counts while the holder lives, and for a while after it was first seen dead, because on a real box too the end of
+a process is not yet the release of its memory. Files appear by atomic rename, so that a reader never sees half of one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -125,6 +125,27 @@ class SimulatedGpus:
             raise ProcessLookupError(pid)
         record = {"gpu": gpu, "pid": pid, "start_ticks": ticks, "mib": mib, "release_after_s": release_after_s}
         _write(self._directory / f"holder-{gpu}-{pid}-{ticks}.json", record)
+
+    def work(self, gpus: Sequence[int], pid: int, is_busy: bool) -> None:
+        """The process `pid` now computes on these GPUs, or does no more."""
+        path = self._directory / f"busy-{pid}.json"
+        if is_busy:
+            _write(path, {"gpus": list(gpus), "pid": pid, "start_ticks": start_ticks(pid)})
+        else:
+            path.unlink(missing_ok=True)
+
+    def busy(self) -> set[int]:
+        """The GPUs on which a live process computes."""
+        found: set[int] = set()
+        for path in self._directory.glob("busy-*.json"):
+            record = _read(path)
+            if record is None:
+                continue
+            if is_alive(record["pid"], record["start_ticks"]):
+                found.update(record["gpus"])
+            else:
+                path.unlink(missing_ok=True)
+        return found
 
     def forget_dead(self) -> None:
         """Release what dead processes still hold, as a reset by a person would."""

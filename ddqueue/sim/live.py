@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, NoReturn
 
@@ -46,6 +46,7 @@ class LiveServer:
         log: ServerLog,
         scheduler_process: SchedulerProcess,
         start_up: StartUp,
+        tell_busy: Callable[[bool], None],
     ) -> None:
         self._settings = settings
         self._options = options
@@ -53,6 +54,7 @@ class LiveServer:
         self._log = log
         self._scheduler_process = scheduler_process
         self._start_up = start_up
+        self._tell_busy = tell_busy
         self._scheduler_died = asyncio.Event()
         self._terminate = asyncio.Event()
         self._exceptions: asyncio.Queue[str] = asyncio.Queue()
@@ -122,6 +124,7 @@ class LiveServer:
             settings["decode_log_interval"],
             lose_scheduler=self._scheduler_process.kill,
             hit_exception=self._exceptions.put_nowait,
+            tell_busy=self._tell_busy,
         )
 
     async def _bind(self, runner: web.AppRunner) -> None:

@@ -86,9 +86,17 @@ def chat_chunk(
     return {"id": rid, "object": "chat.completion.chunk", "created": created, "model": model, "choices": choices}
 
 
-def chat_answer(request: LiveRequest, model: str, content: str, tag: str) -> dict[str, Any]:
-    """A whole chat answer."""
+def chat_answer(
+    request: LiveRequest, model: str, content: str, tag: str, reasoning: str = "", reasoning_tokens: int = 0
+) -> dict[str, Any]:
+    """A whole chat answer; empty content or reasoning is null."""
     reason = finish_reason(request)
+    message = {
+        "role": "assistant",
+        "content": content or None,
+        "reasoning_content": reasoning or None,
+        "tool_calls": None,
+    }
     return {
         "id": request.generation.rid,
         "object": "chat.completion",
@@ -97,24 +105,24 @@ def chat_answer(request: LiveRequest, model: str, content: str, tag: str) -> dic
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": content, "reasoning_content": None, "tool_calls": None},
+                "message": message,
                 "logprobs": None,
                 "finish_reason": reason["type"],
                 "matched_stop": reason.get("matched"),
             }
         ],
-        "usage": usage(request),
+        "usage": usage(request, reasoning_tokens),
         "metadata": {"weight_version": tag},
     }
 
 
-def usage(request: LiveRequest) -> dict[str, Any]:
-    """OpenAI's count of tokens."""
+def usage(request: LiveRequest, reasoning_tokens: int = 0) -> dict[str, Any]:
+    """OpenAI's count of tokens; without a reasoning parser no token counts as reasoning."""
     generation = request.generation
     return {
         "prompt_tokens": generation.prompt_tokens,
         "total_tokens": generation.prompt_tokens + generation.output_tokens,
         "completion_tokens": generation.output_tokens,
         "prompt_tokens_details": None,
-        "reasoning_tokens": 0,
+        "reasoning_tokens": reasoning_tokens,
     }

@@ -81,7 +81,12 @@ def _serve(
 
     drafter = drafter_for(settings, options)
     start_up = StartUp(settings, options, drafter, log, scheduler, gpus, indexes)
-    asyncio.run(LiveServer(settings, options, drafter, log, scheduler, start_up).run())
+
+    def tell_busy(busy: bool) -> None:
+        if gpus is not None:
+            gpus.work(indexes, os.getpid(), busy)
+
+    asyncio.run(LiveServer(settings, options, drafter, log, scheduler, start_up, tell_busy).run())
 
 
 if __name__ == "__main__":

@@ -43,7 +43,8 @@ class LiveRequest:
 class Serving:
     """Feeds the scheduler and tells each request of its tokens.
 
-    `lose_scheduler` is called when a fault kills the scheduler, `hit_exception` when serving ends by an exception.
+    `lose_scheduler` is called when a fault kills the scheduler, `hit_exception` when serving ends by an exception,
+    `tell_busy` when there is something to compute and when there is nothing any more.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Serving:
         decode_log_interval: int,
         lose_scheduler: Callable[[], None],
         hit_exception: Callable[[str], None],
+        tell_busy: Callable[[bool], None],
     ) -> None:
         self.scheduler = scheduler
         self._drafter = drafter
@@ -73,6 +75,8 @@ class Serving:
         self._decode_log_interval = decode_log_interval
         self._lose_scheduler = lose_scheduler
         self._hit_exception = hit_exception
+        self._tell_busy = tell_busy
+        self._busy = False
         self._live: dict[Generation, LiveRequest] = {}
         self._work = asyncio.Event()
         self._decode_steps = 0
@@ -128,14 +132,21 @@ class Serving:
             step = None if self.stalled else self.scheduler.begin()
             if step is None:
                 self._work.clear()
+                self._set_busy(False)
                 await self._work.wait()
                 deadline_s = loop.time()
                 continue
             if step.kind is StepKind.PREFILL:
                 self._log_prefill(step)
             deadline_s = max(deadline_s, loop.time() - _LATEST_S) + step.duration_s
+            self._set_busy(True)  # within the step's own time, so that telling it makes nothing late
             await asyncio.sleep(max(deadline_s - loop.time(), 0.0))
             self._finish(step, deadline_s)
+
+    def _set_busy(self, busy: bool) -> None:
+        if busy != self._busy:
+            self._busy = busy
+            self._tell_busy(busy)
 
     def _finish(self, step: Step, now_s: float) -> None:
         self._strike(len(step.generations))

@@ -14,13 +14,16 @@ END_OF_TEXT = 2
 _FIRST_WORD_ID = 1000
 _FIRST_PIECE_ID = 10_000
 _PIECE_IDS = 140_000
-_PIECES = re.compile(r" ?\w+|[^\w\s]|\s")
+_PIECES = re.compile(r" ?\w+|[^\w\s]|\s+(?=\s)|\s")
 _FUNCTION = re.compile(r"def\s+([A-Za-z_]\w*)\s*(\([^()]*\))")
 _MULTIPLIER, _INCREMENT = 6364136223846793005, 1442695040888963407
 
 
 def pieces(text: str) -> list[str]:
-    """The text cut into tokens: a word with the space before it, or one other character. Joined they give the text."""
+    """The text cut into tokens: a word with the space before it, other white space as one, or one other character.
+
+    Joined they give the text.
+    """
     return _PIECES.findall(text)
 
 

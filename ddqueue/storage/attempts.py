@@ -5,33 +5,37 @@ What an attempt records in between is in recording.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import IntegrityError
 
+from ddqueue.domain.coding import Answer, Scored, Suite
 from ddqueue.domain.configuration import Cell, Parallelism
 from ddqueue.domain.failures import Failure
 from ddqueue.domain.measurement import Measurement
-from ddqueue.domain.queueing import Claim, Lease, PhaseRecord, Runner
-from ddqueue.domain.retry import Decision
+from ddqueue.domain.queueing import CarriedRepeat, Claim, Lease, PhaseRecord, Runner
+from ddqueue.domain.retry import LOST_LIMIT, Decision
 from ddqueue.domain.states import AttemptOutcome, JobState
 from ddqueue.domain.sweep import Measure
 from ddqueue.errors import StaleFence, UsageError
 from ddqueue.ports import ConfigurationCheck, SameServer
 from ddqueue.storage import recording, tables
+from ddqueue.storage.carrying import carry_over
 from ddqueue.storage.engine import transaction
 from ddqueue.storage.entries import (
     Entry,
     EntryKind,
     Term,
+    answers_entry,
     configuration_entry,
     finish_entry,
     finish_of,
     measurement_entry,
     phase_entry,
     provenance_entry,
+    scores_entry,
 )
 from ddqueue.storage.events import EventKind, announce, write_event
 from ddqueue.storage.quarantine import apply_breaker, quarantine
@@ -48,13 +52,18 @@ class PostgresAttemptStore:
     def __init__(self, sql_engine: Engine) -> None:
         self._sql_engine = sql_engine
 
+    def deliver_left_over(self, host: str) -> int:
+        """Nothing: whatever is written here is in Postgres at once."""
+        return 0
+
     def requeue_dead(self, host: str, why: str) -> list[int]:
         """End every running job of `host` as lost; only the holder of the host's kernel lock may call it.
 
-        Each goes back to the queue, or is cancelled if that was asked for. Returns the job ids.
+        Each goes back to the queue, is cancelled if that was asked for, or has failed when lost LOST_LIMIT times.
+        Returns the job ids.
         """
         with transaction(self._sql_engine) as connection:
-            found = {"host": host, "why": Cleaner().text(why, "why")}
+            found = {"host": host, "why": Cleaner().text(why, "why"), "lost_limit": LOST_LIMIT}
             rows = connection.execute(statement("requeue_dead"), found).all()
             for row in rows:
                 write_event(
@@ -81,6 +90,19 @@ class PostgresAttemptStore:
                 return None
             raise
 
+    def could_claim(self, host: str, job_id: int) -> bool:
+        """What `claim` would answer just now: tried, and undone, so that the two never follow different rules."""
+        wish = {"host": host, "job_id": job_id, "lease_ttl_s": 0.0}
+        try:
+            with transaction(self._sql_engine) as connection, connection.begin_nested() as tried:
+                fence = connection.execute(statement("claim_job"), wish).scalar_one_or_none()
+                tried.rollback()
+        except IntegrityError as error:
+            if _broken_constraint(error) == _ONE_RUNNING_PER_HOST:
+                return False
+            raise
+        return fence is not None
+
     def heartbeat(self, claim: Claim, lease_ttl_s: float, activity: str = "") -> Lease:
         """Prolong the lease by `lease_ttl_s` from now, by the database's clock, and say what the attempt does."""
         term = {
@@ -89,10 +111,12 @@ class PostgresAttemptStore:
             "activity": Cleaner().text(activity, "activity") or None,
         }
         with transaction(self._sql_engine) as connection:
-            cancel = connection.execute(statement("heartbeat"), term).scalar_one_or_none()
-        if cancel is None:
+            row = connection.execute(statement("heartbeat"), term).one_or_none()
+        if row is None:
             return Lease.LOST
-        return Lease.CANCEL if cancel else Lease.HELD
+        if row.cancel:
+            return Lease.CANCEL
+        return Lease.YIELD if row.yields else Lease.HELD
 
     def write(self, term: Term, entry: Entry) -> None:
         """Store what an attempt yields; a finish too. Raises StaleFence."""
@@ -129,9 +153,22 @@ class PostgresAttemptStore:
             row = connection.execute(statement("same_server"), wanted).first()
         return None if row is None else SameServer(row.job_id, row.label, row.requested or {})
 
+    def carry_over(self, claim: Claim, effective_hash: str) -> list[CarriedRepeat]:
+        """Raises StaleFence."""
+        with transaction(self._sql_engine) as connection:
+            return carry_over(connection, Term.of(claim), effective_hash)
+
     def record_measurement(self, claim: Claim, measurement: Measurement) -> None:
         """Raises StaleFence."""
         self.write(Term.of(claim), measurement_entry(measurement))
+
+    def record_answers(self, claim: Claim, suite: Suite, answers: Sequence[Answer]) -> None:
+        """Raises StaleFence."""
+        self.write(Term.of(claim), answers_entry(suite, answers))
+
+    def record_scores(self, claim: Claim, scorer: str, scored: Sequence[Scored]) -> None:
+        """Raises StaleFence."""
+        self.write(Term.of(claim), scores_entry(scorer, scored))
 
     def finish(
         self,

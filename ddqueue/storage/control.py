@@ -15,6 +15,7 @@ from ddqueue.storage.engine import transaction
 from ddqueue.storage.events import EventKind, announce, write_event
 from ddqueue.storage.references import Target
 from ddqueue.storage.statements import statement
+from ddqueue.storage.storable import Cleaner
 
 
 @dataclass(frozen=True)
@@ -68,14 +69,44 @@ class PostgresControl:
         """Undo `pause`. False when it was not paused."""
         return self._set_paused(sweep_id, False)
 
-    def hold(self, host: str, for_s: float, reason: str) -> None:
-        """Let no job start on the host for `for_s` seconds; what runs goes on. Raises UsageError: unknown host."""
-        hosts = tables.hosts
-        until = func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, for_s)
+    def hold(self, host: str, reason: str, for_s: float | None = None, now: bool = False) -> int | None:
+        """Let no job start on the host for `for_s` seconds, or until it is released; what runs goes on.
+
+        With `now`, what runs is asked to stop, and its job waits again without losing a try. Returns the id of the job
+        that runs there, if any. Raises UsageError for an unknown host.
+        """
+        hosts, jobs = tables.hosts, tables.jobs
+        until = None if for_s is None else func.clock_timestamp() + func.make_interval(0, 0, 0, 0, 0, 0, for_s)
+        held = {
+            "held_at": func.clock_timestamp(),
+            "held_until": until,
+            "hold_reason": Cleaner().text(reason, "reason"),
+        }
+        running = (jobs.c.host == host) & (jobs.c.state == JobState.RUNNING.value)
         with transaction(self._sql_engine) as connection:
             _require_host(connection, host)
-            connection.execute(update(hosts).where(hosts.c.name == host).values(held_until=until, hold_reason=reason))
-            write_event(connection, EventKind.HELD, {"for_s": for_s, "reason": reason}, host=host)
+            connection.execute(update(hosts).where(hosts.c.name == host).values(**held))
+            write_event(connection, EventKind.HELD, {"for_s": for_s, "reason": reason, "now": now}, host=host)
+            if not now:
+                return connection.execute(select(jobs.c.id).where(running)).scalar_one_or_none()
+            asked = (
+                update(jobs)
+                .where(running)
+                .values(yield_requested_at=func.coalesce(jobs.c.yield_requested_at, func.clock_timestamp()))
+                .returning(jobs.c.id, jobs.c.sweep_id)
+            )
+            row = connection.execute(asked).one_or_none()
+            if row is not None:
+                write_event(connection, EventKind.YIELD_REQUESTED, sweep_id=row.sweep_id, job_id=row.id, host=host)
+            return None if row is None else row.id
+
+    def running_job(self, host: str) -> int | None:
+        """The id of the job that runs on the host. Raises UsageError for an unknown host."""
+        jobs = tables.jobs
+        with transaction(self._sql_engine) as connection:
+            _require_host(connection, host)
+            running = select(jobs.c.id).where(jobs.c.host == host, jobs.c.state == JobState.RUNNING.value)
+            return connection.execute(running).scalar_one_or_none()
 
     def release(self, host: str) -> bool:
         """End the host's quarantine and hold, and let its circuit breaker count anew.
@@ -87,10 +118,11 @@ class PostgresControl:
             "quarantined_at": None,
             "quarantine_class": None,
             "quarantine_reason": None,
+            "held_at": None,
             "held_until": None,
             "hold_reason": None,
         }
-        shut = hosts.c.quarantined_at.is_not(None) | hosts.c.held_until.is_not(None)
+        shut = hosts.c.quarantined_at.is_not(None) | hosts.c.held_at.is_not(None)
         with transaction(self._sql_engine) as connection:
             _require_host(connection, host)
             # First, because it waits for an attempt that is just shutting the host: the next statement sees that.

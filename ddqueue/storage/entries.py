@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from ddqueue.domain.coding import Answer, Scored, Suite
 from ddqueue.domain.failures import Failure
 from ddqueue.domain.measurement import Measurement
 from ddqueue.domain.queueing import Claim, PhaseRecord
 from ddqueue.domain.retry import Decision
 from ddqueue.domain.states import AttemptOutcome, JobState
 from ddqueue.ports import ConfigurationCheck
+from ddqueue.storage.coding import answer_key, answer_row, score_row
 from ddqueue.storage.measured import measurement_row, sample_rows, telemetry_rows
 from ddqueue.storage.storable import Cleaner
 
@@ -41,6 +43,8 @@ class EntryKind(StrEnum):
     PROVENANCE = "provenance"
     CONFIGURATION = "configuration"
     MEASUREMENT = "measurement"
+    ANSWERS = "answers"
+    SCORES = "scores"
     FINISH = "finish"
 
 
@@ -111,6 +115,23 @@ def measurement_entry(measurement: Measurement) -> Entry:
         "telemetry": telemetry_rows(measurement, draft.cleaner),
     }
     return draft.entry(EntryKind.MEASUREMENT, values)
+
+
+def answers_entry(suite: Suite, answers: Sequence[Answer]) -> Entry:
+    draft = _Draft()
+    rows = [answer_row(answer, draft.cleaner) for answer in answers]
+    values = {
+        "suite": draft.cleaner.text(suite.name, "suite"),
+        "suite_digest": suite.digest,
+        "answers": [{**row, "asked_at": row["asked_at"].isoformat()} for row in rows],
+    }
+    return draft.entry(EntryKind.ANSWERS, values)
+
+
+def scores_entry(scorer: str, scored: Sequence[Scored]) -> Entry:
+    draft = _Draft()
+    rows = [{**answer_key(one.answer), **score_row(one.score, draft.cleaner)} for one in scored]
+    return draft.entry(EntryKind.SCORES, {"scorer": scorer, "scores": rows})
 
 
 def finish_entry(outcome: AttemptOutcome, decision: Decision, failure: Failure | None, evidence: str | None) -> Entry:

@@ -26,6 +26,8 @@ class EventKind(StrEnum):
     QUARANTINED = "quarantined"
     RELEASED = "released"
     HELD = "held"
+    YIELD_REQUESTED = "yield_requested"
+    """A person holds the host now: the running attempt is asked to stop, and its job will wait again."""
     CANCELLED = "cancelled"
     CANCEL_REQUESTED = "cancel_requested"
     RETRIED = "retried"

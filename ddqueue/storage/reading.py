@@ -44,11 +44,11 @@ class PostgresReader:
         return self._rows("read_queue", sweep_id=sweep_id, limit=limit)
 
     def jobs(self, sweep_id: int) -> list[Row]:
-        """Every job of a sweep in its order, without numbers."""
+        """Every job of a sweep, one a visit of a cell, in the order in which a host runs them; without numbers."""
         return self._rows("read_jobs", sweep_id=sweep_id)
 
     def results(self, sweep_id: int) -> list[Row]:
-        """The rows of the view `results` for one sweep, in the order of its file."""
+        """The rows of the view `results` for one sweep, one a visit, in the order in which a host runs them."""
         with transaction(self._sql_engine) as connection:
             return _fetch(
                 connection,

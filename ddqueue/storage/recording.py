@@ -12,6 +12,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 
 from ddqueue.errors import StaleFence
 from ddqueue.storage import tables
+from ddqueue.storage.coding import write_answers, write_scores
 from ddqueue.storage.entries import Entry, EntryKind, Term
 from ddqueue.storage.events import EventKind, write_event
 from ddqueue.storage.statements import statement
@@ -38,6 +39,10 @@ def write(connection: Connection, term: Term, entry: Entry) -> None:
         _write_phase(connection, term, entry.values)
     elif entry.kind is EntryKind.MEASUREMENT:
         _write_measurement(connection, term, entry.values)
+    elif entry.kind is EntryKind.ANSWERS:
+        write_answers(connection, term.attempt_id, entry.values)
+    elif entry.kind is EntryKind.SCORES:
+        write_scores(connection, term.attempt_id, entry.values)
     elif entry.kind in (EntryKind.PROVENANCE, EntryKind.CONFIGURATION):
         attempts = tables.attempts
         connection.execute(update(attempts).where(attempts.c.id == term.attempt_id).values(**entry.values))

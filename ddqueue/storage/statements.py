@@ -18,7 +18,7 @@ def statement(name: str) -> TextClause:
     return text(_read("sql", name))
 
 
-CURRENT_DEFINITIONS = ("triggers/job_moves_v1", "views/points_v1", "views/results_v1")
+CURRENT_DEFINITIONS = ("triggers/job_moves_v1", "views/points_v1", "views/coding_v1", "views/results_v1")
 """The triggers and views that the newest migration leaves in the database, in order of creation."""
 
 

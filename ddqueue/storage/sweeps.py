@@ -24,15 +24,18 @@ class PostgresSweepStore:
     def __init__(self, sql_engine: Engine) -> None:
         self._sql_engine = sql_engine
 
-    def add(self, sweep: Sweep, jobs: Sequence[JobSpec], hosts: Sequence[Host], priority: int = 0) -> Submitted:
+    def add(
+        self, sweep: Sweep, jobs: Sequence[JobSpec], hosts: Sequence[Host], priority: int = 0, after: int | None = None
+    ) -> Submitted:
         """Store the sweep as a new revision of its name; the dispatcher is woken when the transaction commits.
 
-        `hosts` must hold every host that a job names. Raises NotReachable.
+        `hosts` must hold every host that a job names; `after` is the id of the sweep that must have ended before.
+        Raises NotReachable.
         """
         cleaner = Cleaner()
         with transaction(self._sql_engine) as connection:
             revision = _next_revision(connection, sweep.name)
-            sweep_id = _add_sweep(connection, sweep, revision, priority, cleaner)
+            sweep_id = _add_sweep(connection, sweep, revision, priority, after, cleaner)
             connection.execute(insert(tables.cells), _cell_rows(sweep, sweep_id, cleaner))
             _remember_hosts(connection, hosts)
             if jobs:
@@ -51,7 +54,9 @@ def _next_revision(connection: Connection, name: str) -> int:
     return int(connection.execute(statement("next_revision"), {"name": name}).scalar_one())
 
 
-def _add_sweep(connection: Connection, sweep: Sweep, revision: int, priority: int, cleaner: Cleaner) -> int:
+def _add_sweep(
+    connection: Connection, sweep: Sweep, revision: int, priority: int, after: int | None, cleaner: Cleaner
+) -> int:
     row = insert(tables.sweeps).values(
         name=sweep.name,
         revision=revision,
@@ -61,6 +66,7 @@ def _add_sweep(connection: Connection, sweep: Sweep, revision: int, priority: in
         out_of_distribution=sweep.out_of_distribution.value,
         simulated=sweep.simulated,
         priority=priority,
+        after_sweep_id=after,
         file_name=cleaner.text(sweep.file_name, "file_name"),
         file_text=cleaner.text(sweep.file_text, "file_text"),
         measure=sweep.measure.to_json(),
@@ -101,6 +107,8 @@ def _job_rows(jobs: Sequence[JobSpec], sweep_id: int) -> list[dict[str, Any]]:
             "ep": job.parallelism.ep,
             "pp": job.parallelism.pp,
             "dp": job.parallelism.dp,
+            "visit": job.visit,
+            "control": job.control,
             "position": position,
         }
         for position, job in enumerate(jobs)

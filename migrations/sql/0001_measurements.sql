@@ -43,6 +43,7 @@ CREATE TABLE measurements (
     marks TEXT[] NOT NULL,
     client JSONB NOT NULL,
     simulated BOOLEAN NOT NULL,
+    carried_from BIGINT,
     CONSTRAINT measurements_pkey PRIMARY KEY (id),
     CONSTRAINT measurements_once UNIQUE (attempt_id, concurrency, context_tokens, output_tokens_asked, repeat),
     CONSTRAINT measurements_invalid_has_reasons CHECK (valid = (cardinality(reasons) = 0)),
@@ -61,7 +62,8 @@ CREATE TABLE measurements (
         tpot_p90_ms, tpot_p99_ms, e2e_mean_ms, e2e_p50_ms, e2e_p90_ms, e2e_p99_ms, acceptance_length,
         step_time_ms, cached_share, energy_per_token_j) < 'Infinity'),
     CONSTRAINT measurements_acceptance_has_verifies CHECK (acceptance_length IS NULL OR verifies > 0),
-    CONSTRAINT measurements_attempt_id_fkey FOREIGN KEY(attempt_id) REFERENCES attempts (id) ON DELETE CASCADE
+    CONSTRAINT measurements_attempt_id_fkey FOREIGN KEY(attempt_id) REFERENCES attempts (id) ON DELETE CASCADE,
+    CONSTRAINT measurements_carried_from_fkey FOREIGN KEY(carried_from) REFERENCES attempts (id) ON DELETE SET NULL
 );
 
 COMMENT ON TABLE measurements IS 'One repeat of one point in one attempt. A number that could not be measured is null, never zero.';
@@ -102,6 +104,7 @@ COMMENT ON COLUMN measurements.reasons IS 'why it is not valid; empty when it is
 COMMENT ON COLUMN measurements.marks IS 'what to know of a row that is valid all the same';
 COMMENT ON COLUMN measurements.client IS 'how the load client fared: lag, CPU seconds, requests in flight';
 COMMENT ON COLUMN measurements.simulated IS 'ran on software GPUs: not a measurement of hardware';
+COMMENT ON COLUMN measurements.carried_from IS 'the earlier attempt that measured it, on an equal server; null = this attempt did';
 
 CREATE TABLE samples (
     measurement_id BIGINT NOT NULL,

@@ -12,6 +12,7 @@ CREATE TABLE hosts (
     quarantined_at TIMESTAMP WITH TIME ZONE,
     quarantine_class TEXT,
     quarantine_reason TEXT,
+    held_at TIMESTAMP WITH TIME ZONE,
     held_until TIMESTAMP WITH TIME ZONE,
     hold_reason TEXT,
     released_at TIMESTAMP WITH TIME ZONE,
@@ -23,7 +24,8 @@ CREATE TABLE hosts (
         'UNSUPPORTED_ARCH', 'NCCL_HANG', 'JIT_TIMEOUT', 'READY_TIMEOUT', 'SERVER_CRASHED', 'SERVER_STALLED',
         'CONFIG_OVERRIDDEN', 'PORT_BUSY', 'GPU_BUSY', 'GPU_NOT_RELEASED', 'GPU_LOST', 'SHM_FULL', 'SHORT_OUTPUT',
         'CLIENT_BOUND', 'CORRECTNESS_DROP', 'LEASE_LOST', 'CANCELLED', 'INFRA')),
-    CONSTRAINT hosts_hold_has_a_reason CHECK ((held_until IS NULL) = (hold_reason IS NULL))
+    CONSTRAINT hosts_hold_has_a_reason CHECK ((held_at IS NULL) = (hold_reason IS NULL)),
+    CONSTRAINT hosts_hold_has_a_beginning CHECK (held_until IS NULL OR held_at IS NOT NULL)
 );
 
 COMMENT ON TABLE hosts IS 'One GPU box.';
@@ -32,7 +34,8 @@ COMMENT ON COLUMN hosts.simulated IS 'a box that exists only in software';
 COMMENT ON COLUMN hosts.quarantined_at IS 'since when the host takes no work, because of a fault of the box';
 COMMENT ON COLUMN hosts.quarantine_class IS 'the failure class of that fault';
 COMMENT ON COLUMN hosts.quarantine_reason IS 'the reading or line that decided';
-COMMENT ON COLUMN hosts.held_until IS 'a person keeps the host free until then';
+COMMENT ON COLUMN hosts.held_at IS 'since when a person keeps the host free';
+COMMENT ON COLUMN hosts.held_until IS 'until when; null while held = until a person releases it';
 COMMENT ON COLUMN hosts.released_at IS 'when a person last let it work again: failures before that count against it no more';
 
 CREATE TABLE jobs (
@@ -45,6 +48,8 @@ CREATE TABLE jobs (
     ep INTEGER NOT NULL,
     pp INTEGER NOT NULL,
     dp INTEGER NOT NULL,
+    visit INTEGER DEFAULT 1 NOT NULL,
+    control BOOLEAN DEFAULT false NOT NULL,
     position INTEGER NOT NULL,
     priority INTEGER DEFAULT 0 NOT NULL,
     state TEXT DEFAULT 'queued' NOT NULL,
@@ -54,6 +59,7 @@ CREATE TABLE jobs (
     not_before TIMESTAMP WITH TIME ZONE,
     woken_at TIMESTAMP WITH TIME ZONE,
     cancel_requested_at TIMESTAMP WITH TIME ZONE,
+    yield_requested_at TIMESTAMP WITH TIME ZONE,
     created_at TIMESTAMP WITH TIME ZONE DEFAULT clock_timestamp() NOT NULL,
     started_at TIMESTAMP WITH TIME ZONE,
     finished_at TIMESTAMP WITH TIME ZONE,
@@ -62,7 +68,7 @@ CREATE TABLE jobs (
     CONSTRAINT jobs_pkey PRIMARY KEY (id),
     CONSTRAINT jobs_sweep_id_cell_hash_fkey FOREIGN KEY(sweep_id, cell_hash) REFERENCES cells (sweep_id,
         hash) ON DELETE CASCADE,
-    CONSTRAINT jobs_sweep_id_cell_hash_host_parallel_key UNIQUE (sweep_id, cell_hash, host, parallel),
+    CONSTRAINT jobs_sweep_id_cell_hash_host_parallel_visit_key UNIQUE (sweep_id, cell_hash, host, parallel, visit),
     CONSTRAINT jobs_state_known CHECK (state IN ('queued', 'running', 'succeeded', 'failed', 'unsupported',
         'cancelled')),
     CONSTRAINT jobs_running_has_fence_and_lease CHECK ((state = 'running') = (fence IS NOT NULL) AND (state = 'running') = (lease_expires_at IS NOT NULL)),
@@ -75,8 +81,10 @@ CREATE TABLE jobs (
         'PORT_BUSY', 'GPU_BUSY', 'GPU_NOT_RELEASED', 'GPU_LOST', 'SHM_FULL', 'SHORT_OUTPUT', 'CLIENT_BOUND',
         'CORRECTNESS_DROP', 'LEASE_LOST', 'CANCELLED', 'INFRA')),
     CONSTRAINT jobs_queued_is_cancelled_at_once CHECK (state <> 'queued' OR cancel_requested_at IS NULL),
+    CONSTRAINT jobs_only_running_yields CHECK (yield_requested_at IS NULL OR state = 'running'),
     CONSTRAINT jobs_only_queued_waits CHECK (not_before IS NULL OR state = 'queued'),
     CONSTRAINT jobs_final_wakes_nobody CHECK (woken_at IS NULL OR state IN ('queued', 'running')),
+    CONSTRAINT jobs_visit_counts_from_one CHECK (visit >= 1),
     CONSTRAINT jobs_counts_positive CHECK (tries >= 0 AND tp > 0 AND ep > 0 AND pp > 0 AND dp > 0),
     CONSTRAINT jobs_sweep_id_fkey FOREIGN KEY(sweep_id) REFERENCES sweeps (id) ON DELETE CASCADE,
     CONSTRAINT jobs_host_fkey FOREIGN KEY(host) REFERENCES hosts (name)
@@ -86,11 +94,15 @@ CREATE UNIQUE INDEX jobs_one_running_per_host ON jobs (host) WHERE state = 'runn
 
 CREATE INDEX jobs_queue_order ON jobs (host, sweep_id, priority DESC, position) WHERE state = 'queued';
 
+CREATE INDEX jobs_unfinished ON jobs (sweep_id, position) WHERE state IN ('queued', 'running');
+
 CREATE INDEX jobs_woken ON jobs (host) WHERE woken_at IS NOT NULL;
 
-COMMENT ON TABLE jobs IS 'A cell on a host: the unit of queueing.';
+COMMENT ON TABLE jobs IS 'One visit of a cell on a host: the unit of queueing.';
 COMMENT ON COLUMN jobs.parallel IS 'the field''s short name: TP8, EP8, EP4/TP8, PP8';
-COMMENT ON COLUMN jobs.position IS 'order within the sweep, from 0';
+COMMENT ON COLUMN jobs.visit IS 'counts the cell''s starts here, from 1';
+COMMENT ON COLUMN jobs.control IS 'a visit of the control cell, whose spread over the sweep is the noise floor';
+COMMENT ON COLUMN jobs.position IS 'order in which to run within the sweep, from 0';
 COMMENT ON COLUMN jobs.priority IS 'higher goes first in its sweep';
 COMMENT ON COLUMN jobs.tries IS 'ended attempts that used up a try; faults of a host and lost attempts do not';
 COMMENT ON COLUMN jobs.fence IS 'while running: the only number whose writes are accepted';
@@ -98,6 +110,7 @@ COMMENT ON COLUMN jobs.lease_expires_at IS 'while running: past it the host''s n
 COMMENT ON COLUMN jobs.not_before IS 'while queued: back-off after a failure that may pass';
 COMMENT ON COLUMN jobs.woken_at IS 'when the dispatcher last nudged the host for this job; cleared by claim';
 COMMENT ON COLUMN jobs.cancel_requested_at IS 'a person wants the running attempt stopped';
+COMMENT ON COLUMN jobs.yield_requested_at IS 'a person wants the running attempt to stop and the job to wait again';
 COMMENT ON COLUMN jobs.started_at IS 'when its latest attempt was claimed';
 COMMENT ON COLUMN jobs.failure IS 'class of the failure that ended it';
 COMMENT ON COLUMN jobs.evidence IS 'the line or reading that decided';

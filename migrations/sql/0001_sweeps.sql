@@ -12,10 +12,12 @@ CREATE TABLE sweeps (
     simulated BOOLEAN NOT NULL,
     paused BOOLEAN DEFAULT false NOT NULL,
     priority INTEGER DEFAULT 0 NOT NULL,
+    after_sweep_id BIGINT,
     file_name TEXT NOT NULL,
     file_text TEXT NOT NULL,
     measure JSONB NOT NULL,
     CONSTRAINT sweeps_pkey PRIMARY KEY (id),
+    CONSTRAINT sweeps_after_sweep_id_fkey FOREIGN KEY(after_sweep_id) REFERENCES sweeps (id) ON DELETE SET NULL,
     CONSTRAINT sweeps_name_revision_key UNIQUE (name, revision),
     CONSTRAINT sweeps_revision_counts_from_one CHECK (revision >= 1),
     CONSTRAINT sweeps_out_of_distribution_known CHECK (out_of_distribution IN ('refuse', 'allow'))
@@ -29,6 +31,7 @@ COMMENT ON COLUMN sweeps.out_of_distribution IS 'refuse or allow block sizes tha
 COMMENT ON COLUMN sweeps.simulated IS 'runs on software GPUs: its numbers are not measurements';
 COMMENT ON COLUMN sweeps.paused IS 'no job is claimed while true';
 COMMENT ON COLUMN sweeps.priority IS 'higher goes first';
+COMMENT ON COLUMN sweeps.after_sweep_id IS 'none of its jobs starts before every job of that sweep has ended';
 COMMENT ON COLUMN sweeps.file_text IS 'the submitted file, as it was';
 COMMENT ON COLUMN sweeps.measure IS 'points [[concurrency, context, output]], repeats, coding';
 

@@ -1,4 +1,4 @@
-"""The first tables: sweeps, the queue, attempts, measurements, with the trigger and views on them."""
+"""The first tables: sweeps, the queue, attempts, measurements, coding checks, with the trigger and views on them."""
 
 from importlib.resources import files
 
@@ -11,9 +11,9 @@ down_revision = None
 
 
 def upgrade() -> None:
-    for name in ("sweeps", "queue", "attempts", "measurements"):
+    for name in ("sweeps", "queue", "attempts", "measurements", "coding"):
         _run(files("migrations").joinpath("sql", f"0001_{name}.sql").read_text(encoding="utf-8"))
-    for name in ("triggers/job_moves_v1", "views/points_v1", "views/results_v1"):
+    for name in ("triggers/job_moves_v1", "views/points_v1", "views/coding_v1", "views/results_v1"):
         _run(definition(name))
 
 

@@ -18,12 +18,14 @@ from typing import Any
 
 import pytest
 
+from ddqueue.domain.client_bound import client_trouble
 from ddqueue.domain.failures import AttemptFailure, Failure
 from ddqueue.domain.measurement import Invalid, PointRun
 from ddqueue.domain.metrics.summary import measure
 from ddqueue.domain.sweep import Point
 from ddqueue.errors import UsageError
 from ddqueue.measure.limits import Limits
+from ddqueue.measure.load import TICK_S
 from ddqueue.measure.process import ClientProcess
 
 SERVER = Path(__file__).parents[1] / "known_timing_server.py"
@@ -211,6 +213,7 @@ def test_nobody_listens() -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
+        (("--tokens", "1"), Invalid.SHORT_OUTPUT),
         (("--tokens", "12"), Invalid.SHORT_OUTPUT),
         (("--tag", "somebody-elses"), Invalid.WRONG_SERVER),
         (("--cached", "58"), Invalid.CACHED_PREFIX),
@@ -218,6 +221,60 @@ def test_nobody_listens() -> None:
 )
 def test_an_answer_that_must_not_count_is_named(serve: Serve, options: tuple[str, str], reason: Invalid) -> None:
     assert measure(one_run(serve(*options, *QUICK), Point(2, 60, 16)), TAG).reasons == (reason,)
+
+
+def test_when_every_request_fails_no_number_is_made_up(serve: Serve) -> None:
+    url = serve("--mode", "unavailable")
+    measured = measure(one_run(url, Point(32, 60, 16)), TAG)
+    assert measured.reasons == (Invalid.REQUESTS_FAILED, Invalid.NO_TOKENS)
+    assert (measured.requests_completed, measured.requests_failed, truth(url)["attempts"]) == (0, 32, 32)
+    assert (measured.output_throughput_tok_s, measured.total_throughput_tok_s, measured.step_time_ms) == (None,) * 3
+    assert (measured.ttft_ms, measured.itl_ms, measured.tpot_ms, measured.e2e_ms) == (None,) * 4
+    assert (measured.cached_share, measured.acceptance_length, measured.draft_histogram) == (None,) * 3
+
+
+def test_one_field_that_is_no_number_is_named_and_the_others_stay(serve: Serve) -> None:
+    measured = measure(one_run(serve("--mode", "not-finite", *QUICK), Point(2, 60, 16)), TAG)
+    assert measured.reasons == (Invalid.NOT_FINITE,)
+    assert {request.not_finite for request in measured.requests} == {("cached_tokens",)}
+    assert measured.cached_share is None
+    assert (measured.output_tokens, measured.acceptance_length) == (32, 4.0)
+
+
+def test_the_window_is_told_in_the_clock_that_every_process_of_the_host_shares(serve: Serve) -> None:
+    url = serve(*QUICK)
+    before = time.monotonic()
+    run = one_run(url, Point(2, 60, 16))
+    after = time.monotonic()
+    assert run.started_s is not None
+    assert before <= run.started_s
+    assert run.started_s + run.wall_s <= after
+    # Whatever a machine does, nothing is received before it was sent.
+    for asked in truth(url)["requests"]:
+        assert run.started_s <= asked["received"]
+    first_sent = min(asked["sent"][0][0] for asked in truth(url)["requests"])
+    assert min(request.arrivals[0][0] for request in run.requests) + run.started_s >= first_sent - 1e-6
+
+
+def test_a_client_that_stood_still_inside_its_window_is_found_out(serve: Serve) -> None:
+    url = serve("--gap-s", "0.05")
+    stopped_s = 1.0
+    with ClientProcess() as client:
+        stopped: list[int] = []
+
+        def stand_still_once_it_streams() -> None:
+            requests = truth(url)["requests"]
+            if not stopped and client.pid is not None and any(request["sent"] for request in requests):
+                stopped.append(client.pid)
+                os.kill(client.pid, signal.SIGSTOP)
+                time.sleep(stopped_s)
+                os.kill(client.pid, signal.SIGCONT)
+
+        run = client.run(url, Point(2, 60, 256), 0, "salt", stand_still_once_it_streams)
+    assert stopped
+    # A poll would have ended by itself after a twentieth of a second.
+    assert float(run.client["loop_lag_max_ms"]) >= (stopped_s - TICK_S) * 1000
+    assert "did not look at its connections" in str(client_trouble(run))
 
 
 def test_a_baseline_has_no_acceptance(serve: Serve) -> None:

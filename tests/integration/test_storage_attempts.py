@@ -94,7 +94,8 @@ def test_two_hosts_run_at_once(world: World) -> None:
     [
         "UPDATE sweeps SET paused = true",
         "UPDATE jobs SET not_before = clock_timestamp() + interval '1 hour'",
-        "UPDATE hosts SET held_until = clock_timestamp() + interval '1 hour', hold_reason = 'maintenance'",
+        "UPDATE hosts SET held_at = clock_timestamp(), held_until = clock_timestamp() + interval '1 hour',"
+        " hold_reason = 'maintenance'",
         "UPDATE hosts SET quarantined_at = now(), quarantine_class = 'GPU_LOST', quarantine_reason = 'Xid 79'",
         "UPDATE jobs SET state = 'cancelled', finished_at = now()",
     ],
@@ -110,7 +111,10 @@ def test_nothing_is_claimed_against_an_obstacle(world: World, obstacle: str) -> 
 def test_obstacles_that_have_passed_do_not_matter(world: World) -> None:
     world.submit()
     world.do("UPDATE jobs SET not_before = clock_timestamp() - interval '1 second'")
-    world.do("UPDATE hosts SET held_until = clock_timestamp() - interval '1 second', hold_reason = 'over'")
+    world.do(
+        "UPDATE hosts SET held_at = clock_timestamp(), held_until = clock_timestamp() - interval '1 second',"
+        " hold_reason = 'over'"
+    )
     assert world.claim(world.jobs()[0]).attempt_number == 1
 
 

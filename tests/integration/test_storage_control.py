@@ -175,6 +175,6 @@ def test_a_number_is_a_job(world: World) -> None:
 
 def test_an_unknown_host_is_refused(world: World) -> None:
     world.submit()
-    for act in (lambda: world.control.hold("a100", 1.0, "x"), lambda: world.control.release("a100")):
+    for act in (lambda: world.control.hold("a100", "x", 1.0), lambda: world.control.release("a100")):
         with pytest.raises(UsageError, match="knows no host 'a100'; it knows b300, rtx6000"):
             act()

@@ -79,7 +79,7 @@ def test_order_is_sweep_priority_then_job_priority_then_age_then_position(
 def test_who_may_not_work_is_not_woken(world: World, store: PostgresDispatchStore) -> None:
     submitted = world.submit()
     world.attempts.quarantine("b300", Failure.GPU_LOST, "Xid 79")
-    world.control.hold("rtx6000", 3600.0, "maintenance")
+    world.control.hold("rtx6000", "maintenance", 3600.0)
     assert store.next_jobs(0.0) == []
     world.control.release("rtx6000")
     assert [job.host for job in store.next_jobs(0.0)] == ["rtx6000"]

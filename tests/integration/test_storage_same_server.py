@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
-from storage_world import World
+from storage_world import RTX, World, a_sweep
 
 from ddqueue.domain.queueing import Claim
 from ddqueue.ports import SameServer
@@ -61,3 +62,16 @@ def test_another_sweep_is_another_question(world: World) -> None:
     again = world.submit()
     job_id = world.one(f"SELECT min(id) FROM jobs WHERE sweep_id = {again.sweep_id} AND host = 'rtx6000'")
     assert world.attempts.same_server(configured(world, job_id, succeeds=False), "abc") is None
+
+
+def test_another_visit_of_the_cell_is_no_duplicate(world: World) -> None:
+    sweep = a_sweep(hosts=[RTX])
+    world.submit(replace(sweep, measure=replace(sweep.measure, visits=2)), hosts=[RTX])
+    query = "SELECT id FROM jobs JOIN cells ON hash = cell_hash WHERE label = :label ORDER BY visit"
+    first, second = world.column(query, label="b8 t4 w2048")
+    configured(world, first)
+    again = configured(world, second, succeeds=False)
+    assert world.attempts.same_server(again, "abc") is None
+    world.succeed(again)
+    other = configured(world, world.column(query, label="b16 t4 w2048")[1], succeeds=False)
+    assert world.attempts.same_server(other, "abc") == SameServer(first, "b8 t4 w2048", {"page_size": first})

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ddqueue.domain.measurement import RequestRecord
 from ddqueue.measure.answer import DONE, AnswerReader
 from ddqueue.measure.exchange import Exchange
+from ddqueue.measure.plain_events import plain_count, plain_events
 
 STREAMS = Path(__file__).parents[1] / "data" / "streams"
 
@@ -29,7 +33,7 @@ def chunk(tokens: Any, **meta: Any) -> dict[str, Any]:
 
 def recorded(name: str, split_at: int | None = None) -> RequestRecord:
     """A recorded stream through a whole exchange, as an HTTP answer; every read cut in two at `split_at`."""
-    exchange = Exchange(0, pending_limit_bytes=1 << 20)
+    exchange = Exchange(0)
     started = exchange.started
     exchange.take(started, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
     for seconds, line in json.loads((STREAMS / name).read_text()):
@@ -135,13 +139,97 @@ def test_no_speculation_is_null() -> None:
     assert (record.verifies, record.correct_drafts, record.draft_histogram) == (None, None, None)
 
 
-def test_the_answer_is_read_inside_the_window_when_too_many_bytes_wait() -> None:
-    exchange = Exchange(0, pending_limit_bytes=100)
-    exchange.take(1.0, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
-    for tokens in range(1, 30):
-        body = b"data: " + json.dumps(chunk(tokens)).encode() + b"\n\n"
-        exchange.take(1.0 + tokens, b"%x\r\n%s\r\n" % (len(body), body))
-    assert exchange.chunks >= 28
-    exchange.take(31.0, b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n")
+def framed(*payloads: bytes) -> bytes:
+    """One HTTP chunk that holds these events."""
+    body = b"".join(b"data: " + payload + b"\n\n" for payload in payloads)
+    return b"%x\r\n%s\r\n" % (len(body), body)
+
+
+COUNTED = framed(b'{"completion_tokens":1}')
+
+
+def test_the_short_way_takes_whole_events_and_leaves_one_that_is_not() -> None:
+    assert plain_events(COUNTED) == (1, 0, len(COUNTED), False)
+    assert plain_events(COUNTED * 3) == (3, 2 * len(COUNTED), 3 * len(COUNTED), False)
+    assert plain_events(COUNTED * 2 + COUNTED[:-1]) == (2, len(COUNTED), 2 * len(COUNTED), True)
+    assert plain_events(COUNTED[:-1]) == plain_events(COUNTED[:6]) == (0, 0, 0, True)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        framed(DONE),
+        framed(b'{"completion_tokens":1}', b'{"completion_tokens":2}'),
+        framed(b'{"error":{"completion_tokens":1}}'),
+        b"0\r\n\r\n",
+        b"zz" + COUNTED[2:],
+        b"f" + COUNTED[2:],
+        b"c\r\n: keep alive\n\n\r\n",
+    ],
+)
+def test_the_short_way_leaves_everything_else_to_the_long_one(data: bytes) -> None:
+    assert plain_events(data) == (0, 0, 0, False)
+    assert plain_events(COUNTED + data) == (1, 0, len(COUNTED), False)
+
+
+def test_an_event_of_a_megabyte_is_taken_the_short_way() -> None:
+    large = framed(b'{"text":"' + b"x" * 1_100_000 + b'","meta_info":{"completion_tokens":9}}')
+    assert plain_events(large) == (1, 0, len(large), False)
+    assert plain_events(large[:-1]) == (0, 0, 0, True)
+    assert plain_count(large) == 9
+
+
+@pytest.mark.parametrize(
+    ("payload", "count"),
+    [
+        (b'{"completion_tokens":7}', 7),
+        (b'{"meta_info":{"completion_tokens":7}}', 7),
+        (b'{"meta_info":{"completion_tokens":7},"a":1}', 7),
+        (b'{"completion_tokens":12345,"a":1}', 12345),
+        (b'{"completion_tokens":1.5}', None),
+        (b'{"completion_tokens":1e3}', None),
+        (b'{"completion_tokens":null}', None),
+        (b'{"completion_tokens":NaN,"a":1}', None),
+        (b'{"completion_tokens":123456789012345}', None),
+        (b'{"text":"no count"}', None),
+    ],
+)
+def test_a_count_is_taken_only_where_it_is_plainly_a_whole_number(payload: bytes, count: int | None) -> None:
+    assert plain_count(payload) == count
+
+
+@given(st.lists(st.integers(min_value=1, max_value=3000), max_size=40))
+def test_however_the_bytes_are_cut_into_reads_the_answer_is_the_same(cuts: list[int]) -> None:
+    events = [json.dumps(chunk(tokens, weight_version="a"), separators=(",", ":")).encode() for tokens in range(1, 30)]
+    wire = b"".join(map(framed, [*events, DONE])) + b"0\r\n\r\n"
+    exchange = Exchange(0)
+    exchange.take(0.0, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+    edges = [0, *sorted({cut % len(wire) for cut in cuts}), len(wire)]
+    for number, (start, end) in enumerate(pairwise(edges), start=1):
+        if start < end:
+            exchange.take(float(number), wire[start:end])
     record = exchange.record(0.0)
-    assert (record.error, record.output_tokens, len(record.arrivals)) == (None, 29, 29)
+    assert (record.error, record.output_tokens, record.tag, exchange.chunks) == (None, 29, "a", 29)
+    assert record.arrivals[-1][1] == 29
+    assert list(record.arrivals) == sorted(record.arrivals)
+    assert exchange.finished == record.finished_s == len(edges) - 1
+
+
+def test_an_event_that_never_became_whole_does_not_count() -> None:
+    exchange = Exchange(0)
+    exchange.take(0.0, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+    exchange.take(1.0, COUNTED + framed(b'{"completion_tokens":2}')[:-3])
+    exchange.closed(None)
+    record = exchange.record(0.0)
+    assert (record.output_tokens, record.error) == (
+        1,
+        "ClosedEarly: the connection closed after 1 events without [DONE]",
+    )
+
+
+def test_each_event_in_a_read_of_its_own_has_its_own_time() -> None:
+    exchange = Exchange(0)
+    exchange.take(0.0, b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+    for tokens in range(1, 30):
+        exchange.take(float(tokens), framed(json.dumps(chunk(tokens), separators=(",", ":")).encode()))
+    assert exchange.record(0.0).arrivals == tuple((float(tokens), tokens) for tokens in range(1, 30))

@@ -54,17 +54,19 @@ def test_a_request_survives_its_line() -> None:
 
 def test_a_result_survives_its_line_to_the_microsecond() -> None:
     failed = RequestRecord(index=4, started_s=0.0, finished_s=0.5, error="HttpError: 503")
-    result = RunResult(started_at=1.5, wall_s=1.25, requests=(RECORD, failed), client={"chunks": 3})
+    result = RunResult(started_at=1.5, started_s=7.125, wall_s=1.25, requests=(RECORD, failed), client={"chunks": 3})
     line = result.to_line()
     assert line.count(b"\n") == 1
-    assert RunResult.from_line(line) == RunResult(1.5, 1.25, (RECORD, failed), {"chunks": 3, "arrivals_merged": 1})
+    assert RunResult.from_line(line) == RunResult(
+        1.5, 7.125, 1.25, (RECORD, failed), {"chunks": 3, "arrivals_merged": 1}
+    )
 
 
 def test_a_result_that_is_too_long_merges_arrivals_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(messages, "ARRIVALS_LIMIT", 4)
     arrivals = tuple((0.5 * number, number) for number in range(1, 11))
     long = RequestRecord(index=0, started_s=0.0, finished_s=5.0, arrivals=arrivals)
-    read = RunResult.from_line(RunResult(0.0, 5.0, (long,), {}).to_line())
+    read = RunResult.from_line(RunResult(0.0, 0.0, 5.0, (long,), {}).to_line())
     assert read.client["arrivals_merged"] == 3
     assert read.requests[0].arrivals == ((0.5, 1), (2.0, 4), (3.5, 7), (5.0, 10))
 

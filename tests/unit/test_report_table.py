@@ -36,7 +36,10 @@ def a_row(label: str, **changes: Any) -> dict[str, Any]:
         "job_id": 1,
         "host": "rtx6000",
         "parallel": "EP8",
-        "cell_hash": "0123456789ab",
+        "visit": 1,
+        "control": False,
+        "cell_position": 0,
+        "cell_hash": label.encode().hex(),
         "label": label,
         "hypothesis": "small budgets win at C=32",
         "baseline": False,
@@ -46,6 +49,7 @@ def a_row(label: str, **changes: Any) -> dict[str, Any]:
         "failure": None,
         "evidence": None,
         "acceptance_length": 4.506,
+        "coding_asked": True,
         "points": [
             a_point(POINTS[0], 144.0, 145.0, 146.0),
             a_point(POINTS[1], 109.2),
@@ -63,7 +67,7 @@ def test_the_table_of_one_host() -> None:
     rows = [
         without_numbers("baseline", "queued"),
         a_row("b8 t4 w2048"),
-        a_row("b8 t4 none", coding="5/5", points=[a_point(POINTS[0], 10.0, 10.0)], acceptance_length=None),
+        a_row("b8 t4 none", coding_asked=False, points=[a_point(POINTS[0], 10.0, 10.0)], acceptance_length=None),
         without_numbers("bs16 b32 t4 w2048", "failed", "OOM_CAPTURE", out_of_distribution=True),
         without_numbers("b16 t4 w2048", "running"),
     ]
@@ -75,7 +79,7 @@ def test_the_table_of_one_host() -> None:
         ["configuration", "C=1 60", "C=1 1k", "C=32 4k", "accept", "coding"],
         ["baseline", "queued", "-", "-", "-", "-"],
         ["b8 t4 w2048", "145.0 ±2.5", "109.2 (n=1)", "456.8 ±0.0 *", "4.51", "not measured"],
-        ["b8 t4 none", "10.0 ±0.0", "not measured", "not measured", "-", "5/5"],
+        ["b8 t4 none", "10.0 ±0.0", "not measured", "not measured", "-", "-"],
         ["bs16 b32 t4 w2048 [out of distribution]", "failed: OOM_CAPTURE", "-", "-", "-", "-"],
         ["b16 t4 w2048", "running", "-", "-", "-", "-"],
     ]

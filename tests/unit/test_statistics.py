@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from itertools import combinations
 from random import Random
-from statistics import fmean
+from statistics import NormalDist, fmean
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from scipy import stats
 
 from ddqueue.domain import statistics
 from ddqueue.domain.statistics import (
+    LOOKING_COSTS,
     Difference,
     Interval,
     Outlier,
@@ -26,6 +28,7 @@ from ddqueue.domain.statistics import (
     percentile,
     ratio_interval,
     t_quantile,
+    t_two_sided,
 )
 from ddqueue.domain.sweep import Repeats
 
@@ -52,6 +55,11 @@ def test_a_percentile_of_nothing_is_refused() -> None:
 @pytest.mark.parametrize(("probability", "freedom", "table"), [(0.975, 2, 4.3027), (0.95, 9, 1.8331), (0.5, 4, 0.0)])
 def test_t_quantiles_are_those_of_the_tables(probability: float, freedom: int, table: float) -> None:
     assert t_quantile(probability, freedom) == pytest.approx(table, abs=1e-4)
+
+
+@given(st.floats(min_value=-30, max_value=30), st.floats(min_value=0.5, max_value=60))
+def test_two_sided_p_values_are_scipys(t: float, freedom: float) -> None:
+    assert t_two_sided(t, freedom) == pytest.approx(2 * stats.t.sf(abs(t), freedom))
 
 
 @given(st.lists(st.floats(min_value=1, max_value=1000), min_size=2, max_size=12, unique=True))
@@ -94,6 +102,27 @@ def test_enough_waits_for_the_minimum_stops_at_the_maximum_and_between_them_look
     assert not enough([50.0], Repeats(minimum=1, maximum=2))
 
 
+def test_an_interval_of_repeats_that_could_stop_themselves_is_wider() -> None:
+    values = [100.0, 103.0, 101.0]
+    plain = mean_interval(values)
+    fixed, adaptive = (mean_interval(values, repeats=Repeats(3, most, 0.03)) for most in (3, 10))
+    assert plain is not None
+    assert adaptive is not None
+    assert fixed == plain
+    assert adaptive.mean == plain.mean
+    assert adaptive.half_width == pytest.approx(LOOKING_COSTS * plain.half_width)
+
+
+def test_one_lucky_look_is_not_enough() -> None:
+    repeats = Repeats(3, 10, 0.03)
+    lucky = [100.0, 104.0, 102.0, 102.0, 102.0, 102.0, 102.0, 102.0]
+    looks = [mean_interval(lucky[:n], repeats=repeats) for n in range(2, 9)]
+    narrow = [look is not None and look.within(0.03) for look in looks]
+    first = 2 + narrow.index(True)
+    assert not enough(lucky[:first], repeats)
+    assert enough(lucky[: first + 1], repeats)
+
+
 def coverage(repeats: Repeats, spread: float, sweeps: int) -> float:
     """The share of simulated points, of true throughput 100, whose final 95% interval holds it."""
     random, held = Random(20260101), 0
@@ -101,24 +130,28 @@ def coverage(repeats: Repeats, spread: float, sweeps: int) -> float:
         values: list[float] = []
         while not enough(values, repeats):
             values.append(random.gauss(100, 100 * spread))
-        interval = mean_interval(values)
+        interval = mean_interval(values, repeats=repeats)
         assert interval is not None
         held += interval.low <= 100 <= interval.high
     return held / sweeps
 
 
-def test_the_interval_holds_the_truth_as_often_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "t_quantile", cache(t_quantile))
-    sweeps = 4000
-    error = 3 * math.sqrt(0.95 * 0.05 / sweeps)
-    for n in (3, 5, 10):
-        assert coverage(Repeats(n, n, 0.03), 0.02, sweeps) == pytest.approx(0.95, abs=error)
+def sampling_error(sweeps: int) -> float:
+    """Three standard errors of a share of 95%."""
+    return 3 * math.sqrt(0.95 * 0.05 / sweeps)
 
 
-def test_stopping_early_costs_no_more_confidence_than_stated(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_the_interval_holds_the_truth_as_often_as_it_says(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
     monkeypatch.setattr(statistics, "t_quantile", cache(t_quantile))
-    for spread in (0.01, 0.03, 0.05, 0.1):
-        assert 0.89 < coverage(Repeats(3, 10, 0.03), spread, 2000) < 0.97
+    assert coverage(Repeats(n, n, 0.03), 0.02, 3000) == pytest.approx(0.95, abs=sampling_error(3000))
+
+
+@pytest.mark.parametrize("spread", [0.003, 0.01, 0.02, 0.03, 0.04, 0.06, 0.1])
+def test_stopping_early_costs_no_confidence(monkeypatch: pytest.MonkeyPatch, spread: float) -> None:
+    monkeypatch.setattr(statistics, "t_quantile", cache(t_quantile))
+    held = coverage(Repeats(3, 10, 0.03), spread, 1000)
+    assert 0.95 - sampling_error(1000) <= held <= 0.985
 
 
 def test_the_bootstrap_of_the_mean_agrees_with_theory() -> None:
@@ -131,6 +164,27 @@ def test_the_bootstrap_of_the_mean_agrees_with_theory() -> None:
     assert interval.half_width == pytest.approx(theory.half_width, rel=0.1)
     assert interval == bootstrap_interval(values, fmean, Random(2))
     assert bootstrap_interval([1.0], fmean, Random(2)) is None
+
+
+def bootstrap_coverage(fraction: float, values: int, samples: int) -> float:
+    """The share of samples of skewed latencies whose bootstrap interval of a percentile holds the true one."""
+    random, held = Random(11), 0
+    truth = math.exp(NormalDist(0, 0.4).inv_cdf(fraction))
+    for _ in range(samples):
+        drawn = [random.lognormvariate(0, 0.4) for _ in range(values)]
+        interval = bootstrap_interval(drawn, lambda again: percentile(again, fraction), random, resamples=100)
+        assert interval is not None
+        held += interval.low <= truth <= interval.high
+    return held / samples
+
+
+@pytest.mark.parametrize("fraction", [0.5, 0.9])
+def test_the_bootstrap_of_a_percentile_holds_the_truth(fraction: float) -> None:
+    assert bootstrap_coverage(fraction, values=200, samples=120) == pytest.approx(0.95, abs=sampling_error(120))
+
+
+def test_the_bootstrap_is_short_where_too_few_values_lie_beyond_the_percentile() -> None:
+    assert bootstrap_coverage(0.99, values=60, samples=60) < 0.7
 
 
 @pytest.mark.parametrize(
@@ -162,20 +216,48 @@ A = [100.0, 101.0, 99.0, 100.5, 99.5]
     ],
 )
 def test_a_difference_is_significant_and_large_enough(other: list[float], verdict: Difference) -> None:
-    comparison = compare(A, other)
+    comparison = compare(A, other, threshold=0.05)
     assert comparison is not None
     assert comparison.verdict is verdict
     assert comparison.p_value == pytest.approx(stats.mannwhitneyu(A, other).pvalue)
 
 
 def test_three_against_three_cannot_be_significant_and_it_is_said() -> None:
-    comparison = compare([100.0, 101.0, 99.0], [200.0, 201.0, 199.0])
+    comparison = compare([100.0, 101.0, 99.0], [200.0, 201.0, 199.0], threshold=0.05)
     assert comparison is not None
     assert (comparison.verdict, comparison.effect) == (Difference.TOO_FEW, 1.0)
     assert comparison.p_value == pytest.approx(0.1)
 
 
 def test_nothing_can_be_compared_with_nothing() -> None:
-    assert compare([], A) is None
-    assert compare(A, []) is None
-    assert compare([0.0, 0.0], A) is None
+    assert compare([], A, 0.05) is None
+    assert compare(A, [], 0.05) is None
+    assert compare([0.0, 0.0], A, 0.05) is None
+
+
+@given(st.lists(st.integers(1, 6), min_size=4, max_size=9), st.lists(st.integers(1, 6), min_size=4, max_size=9))
+def test_ties_are_ranked_as_scipy_does(a: list[int], b: list[int]) -> None:
+    comparison = compare(a, b, threshold=0.05)
+    assert comparison is not None
+    assert comparison.p_value == pytest.approx(stats.mannwhitneyu(a, b, method="auto").pvalue)
+    assert comparison.effect == pytest.approx(float(np.median(b) / np.median(a)) - 1)
+
+
+def test_mann_and_whitneys_p_value_is_the_share_of_splits_that_lie_so_far_apart() -> None:
+    a, b = [1.0, 2.0, 4.0, 7.0], [3.0, 5.0, 6.0, 8.0, 9.0]
+    comparison = compare(a, b, threshold=0.0)
+
+    def wins(side: tuple[float, ...]) -> int:
+        others = [value for value in a + b if value not in side]
+        return sum(value > other for value in side for other in others)
+
+    splits = [wins(side) for side in combinations(a + b, len(a))]
+    extreme = sum(abs(one - 10) >= abs(wins(tuple(a)) - 10) for one in splits)
+    assert comparison is not None
+    assert comparison.p_value == pytest.approx(extreme / len(splits))
+
+
+def test_the_threshold_is_the_callers() -> None:
+    other = [value + 2.5 for value in A]
+    verdicts = [compare(A, other, threshold) for threshold in (0.05, 0.02)]
+    assert [found and found.verdict for found in verdicts] == [Difference.TOO_SMALL, Difference.DIFFERENT]

@@ -354,9 +354,13 @@ FLOW = st.dictionaries(st.sampled_from([*AXES, "min", "max", "concurrency"]), WO
     lambda pairs: "{" + ", ".join(f"{key}: {value}" for key, value in pairs.items()) + "}"
 )
 LISTED = st.lists(FLOW, max_size=4).map(lambda cells: f"[{', '.join(cells)}]")
-POINTS = st.fixed_dictionaries({"concurrency": WORDS, "context": WORDS, "output": WORDS}).map(
-    lambda pairs: "{points: [{" + ", ".join(f"{key}: {value}" for key, value in pairs.items()) + "}]}"
-)
+POINTS = st.tuples(
+    st.fixed_dictionaries({"concurrency": WORDS, "context": WORDS, "output": WORDS}).map(
+        lambda pairs: ", ".join(f"{key}: {value}" for key, value in pairs.items())
+    ),
+    WORDS,
+    WORDS | FLOW | FLOW.map(lambda cell: f"{{cell: {cell}, every: 3}}"),
+).map(lambda said: f"{{points: [{{{said[0]}}}], visits: {said[1]}, control: {said[2]}}}")
 VALUES = {
     **dict.fromkeys(KEYS, WORDS),
     "cells": LISTED,

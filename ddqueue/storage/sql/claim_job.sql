@@ -19,8 +19,15 @@ WHERE id = (
       AND j.state = 'queued'
       AND coalesce(j.not_before <= clock_timestamp(), true)
       AND NOT s.paused
+      -- One probe of jobs_unfinished, as in next_jobs.
+      AND coalesce((
+          SELECT false FROM jobs AS b
+          WHERE b.sweep_id = s.after_sweep_id AND b.state IN ('queued', 'running')
+          ORDER BY b.position
+          LIMIT 1
+      ), true)
       AND h.quarantined_at IS NULL
-      AND coalesce(h.held_until <= clock_timestamp(), true)
+      AND coalesce(h.held_until <= clock_timestamp(), h.held_at IS NULL)
     FOR UPDATE OF j SKIP LOCKED
 )
 RETURNING fence

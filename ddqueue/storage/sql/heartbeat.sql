@@ -6,7 +6,7 @@ WITH held AS (
     UPDATE jobs
     SET lease_expires_at = clock_timestamp() + make_interval(secs => :lease_ttl_s)
     WHERE id = :job_id AND fence = :fence AND state = 'running'
-    RETURNING fence, cancel_requested_at IS NOT NULL AS cancel
+    RETURNING fence, cancel_requested_at IS NOT NULL AS cancel, yield_requested_at IS NOT NULL AS yields
 ),
 told AS (
     UPDATE attempts
@@ -14,4 +14,4 @@ told AS (
     FROM held
     WHERE attempts.fence = held.fence AND attempts.activity IS DISTINCT FROM :activity
 )
-SELECT cancel FROM held
+SELECT cancel, yields FROM held

@@ -8,7 +8,7 @@ WITH idle AS (
     SELECT h.name
     FROM hosts AS h
     WHERE h.quarantined_at IS NULL
-      AND coalesce(h.held_until <= now(), true)
+      AND coalesce(h.held_until <= now(), h.held_at IS NULL)
       AND NOT EXISTS (
           SELECT FROM jobs AS r WHERE r.host = h.name AND r.state = 'running' AND r.lease_expires_at >= now()
       )
@@ -41,6 +41,14 @@ chosen AS (
                     LIMIT 1
                 ) AS first
                 WHERE NOT s.paused
+                  -- A scalar with an order, so that it is one probe of jobs_unfinished: as a join, or without the order,
+                  -- it would read every job.
+                  AND coalesce((
+                      SELECT false FROM jobs AS b
+                      WHERE b.sweep_id = s.after_sweep_id AND b.state IN ('queued', 'running')
+                      ORDER BY b.position
+                      LIMIT 1
+                  ), true)
                 ORDER BY s.priority DESC, first.priority DESC, s.id
                 LIMIT 1
             )

@@ -8,8 +8,9 @@ SELECT
     h.quarantined_at,
     h.quarantine_class,
     h.quarantine_reason,
-    CASE WHEN h.held_until > clock_timestamp() THEN h.held_until END AS held_until,
-    CASE WHEN h.held_until > clock_timestamp() THEN h.hold_reason END AS hold_reason,
+    held.at AS held_at,
+    held.until AS held_until,
+    held.reason AS hold_reason,
     r.id AS job_id,
     s.name || '@' || s.revision AS sweep,
     c.label,
@@ -24,6 +25,10 @@ SELECT
     r.cancel_requested_at IS NOT NULL AS cancel_requested,
     (SELECT count(*) FROM jobs AS q WHERE q.host = h.name AND q.state = 'queued') AS queued
 FROM hosts AS h
+LEFT JOIN LATERAL (
+    SELECT h.held_at AS at, h.held_until AS until, h.hold_reason AS reason
+    WHERE h.held_at IS NOT NULL AND coalesce(h.held_until > clock_timestamp(), true)
+) AS held ON true
 LEFT JOIN jobs AS r ON r.host = h.name AND r.state = 'running'
 LEFT JOIN sweeps AS s ON s.id = r.sweep_id
 LEFT JOIN cells AS c ON c.sweep_id = r.sweep_id AND c.hash = r.cell_hash

@@ -1,4 +1,4 @@
--- In the sweep's own order, so that it reads like the file.
+-- In the order in which a host runs them.
 SELECT
     j.id AS job_id,
     j.host,
@@ -7,6 +7,8 @@ SELECT
     c.hash AS cell_hash,
     c.baseline,
     c.out_of_distribution,
+    j.visit,
+    j.control,
     j.state,
     j.tries,
     j.failure,

@@ -6,13 +6,18 @@ SELECT
     s.name || '@' || s.revision AS sweep,
     c.label,
     j.parallel,
+    j.visit,
+    j.control,
     j.tries,
     j.not_before,
     CASE
         WHEN j.state = 'running' THEN NULL
         WHEN s.paused THEN 'paused'
         WHEN h.quarantined_at IS NOT NULL THEN 'quarantine'
-        WHEN h.held_until > clock_timestamp() THEN 'hold'
+        WHEN h.held_at IS NOT NULL AND coalesce(h.held_until > clock_timestamp(), true) THEN 'hold'
+        WHEN EXISTS (
+            SELECT FROM jobs AS b WHERE b.sweep_id = s.after_sweep_id AND b.state IN ('queued', 'running')
+        ) THEN 'sweep'
         WHEN j.not_before > clock_timestamp() THEN 'backoff'
     END AS waits_for
 FROM jobs AS j

@@ -2,11 +2,13 @@
 
 from ddqueue.storage.tables.attempts import attempts, events, phases
 from ddqueue.storage.tables.base import metadata
+from ddqueue.storage.tables.coding import answers, scores
 from ddqueue.storage.tables.measurements import measurements, samples, telemetry
 from ddqueue.storage.tables.queue import fence, hosts, jobs
 from ddqueue.storage.tables.sweeps import cells, sweeps
 
 __all__ = [
+    "answers",
     "attempts",
     "cells",
     "events",
@@ -17,6 +19,7 @@ __all__ = [
     "metadata",
     "phases",
     "samples",
+    "scores",
     "sweeps",
     "telemetry",
 ]

@@ -73,6 +73,11 @@ measurements = Table(
     Column("marks", ARRAY(Text), nullable=False, comment="what to know of a row that is valid all the same"),
     Column("client", JSONB, nullable=False, comment="how the load client fared: lag, CPU seconds, requests in flight"),
     Column("simulated", Boolean, nullable=False, comment="ran on software GPUs: not a measurement of hardware"),
+    Column(
+        "carried_from",
+        ForeignKey("attempts.id", ondelete="SET NULL"),
+        comment="the earlier attempt that measured it, on an equal server; null = this attempt did",
+    ),
     UniqueConstraint(
         "attempt_id", "concurrency", "context_tokens", "output_tokens_asked", "repeat", name="measurements_once"
     ),

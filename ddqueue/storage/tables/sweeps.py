@@ -22,6 +22,11 @@ sweeps = Table(
     Column("simulated", Boolean, nullable=False, comment="runs on software GPUs: its numbers are not measurements"),
     Column("paused", Boolean, nullable=False, server_default=false(), comment="no job is claimed while true"),
     Column("priority", Integer, nullable=False, server_default=sql("0"), comment="higher goes first"),
+    Column(
+        "after_sweep_id",
+        ForeignKey("sweeps.id", ondelete="SET NULL"),
+        comment="none of its jobs starts before every job of that sweep has ended",
+    ),
     text("file_name"),
     text("file_text", "the submitted file, as it was"),
     Column("measure", JSONB, nullable=False, comment="points [[concurrency, context, output]], repeats, coding"),

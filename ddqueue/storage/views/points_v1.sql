@@ -17,10 +17,13 @@ SELECT
     c.label,
     c.baseline,
     c.out_of_distribution,
+    j.visit,
+    j.control,
     shown.simulated,
     shown.number AS attempt,
     shown.outcome AS attempt_outcome,
     coalesce(shown.outcome = 'succeeded', false) AS accepted,
+    min(m.started_at) AS started_at,
     m.concurrency,
     m.context_tokens,
     m.output_tokens_asked,
@@ -47,8 +50,11 @@ GROUP BY
     m.concurrency, m.context_tokens, m.output_tokens_asked;
 
 COMMENT ON VIEW points IS 'One row a job and point: concurrency x context x output, over the repeats of one attempt.';
+COMMENT ON COLUMN points.visit IS 'counts the starts of the cell''s server, from 1: repeats of one visit share a start';
+COMMENT ON COLUMN points.control IS 'a visit of the control cell, whose spread over the sweep is the noise floor';
 COMMENT ON COLUMN points.simulated IS 'ran on software GPUs: not a measurement of hardware';
 COMMENT ON COLUMN points.accepted IS 'the attempt succeeded; only then may its numbers be ranked';
+COMMENT ON COLUMN points.started_at IS 'when its first repeat began, for trends over a sweep';
 COMMENT ON COLUMN points.concurrency IS 'requests in flight';
 COMMENT ON COLUMN points.context_tokens IS 'prompt tokens per request';
 COMMENT ON COLUMN points.output_tokens_asked IS 'output tokens forced per request';

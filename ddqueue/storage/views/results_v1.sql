@@ -1,4 +1,5 @@
--- One row a job, whatever became of it. Numbers only from an accepted attempt: what failed has a class instead of numbers.
+-- One row a job (a visit of a cell on a host), whatever became of it. Numbers only from an accepted attempt: what failed has
+-- a class instead of numbers.
 CREATE VIEW results AS
 SELECT
     j.id AS job_id,
@@ -12,6 +13,9 @@ SELECT
     h.gpu_kind,
     j.parallel,
     j.position,
+    j.visit,
+    j.control,
+    c.position AS cell_position,
     j.cell_hash,
     c.label,
     c.block_size,
@@ -30,6 +34,8 @@ SELECT
     accepted.acceptance_length,
     coalesce(accepted.n_valid, 0) AS n_valid,
     coalesce(accepted.n_invalid, 0) AS n_invalid,
+    jsonb_typeof(s.measure -> 'coding') = 'object' AS coding_asked,
+    checked.coding,
     j.created_at,
     j.started_at,
     j.finished_at
@@ -54,6 +60,8 @@ LEFT JOIN LATERAL (
                 'values_tok_s', p.values_tok_s,
                 'ttft_ms', p.ttft_ms,
                 'acceptance_length', p.acceptance_length,
+                'verifies', p.verifies,
+                'correct_drafts', p.correct_drafts,
                 'step_time_ms', p.step_time_ms
             )
             ORDER BY p.concurrency, p.context_tokens, p.output_tokens_asked
@@ -63,9 +71,34 @@ LEFT JOIN LATERAL (
         sum(p.n_invalid)::bigint AS n_invalid
     FROM points AS p
     WHERE p.job_id = j.id AND p.accepted
-) AS accepted ON true;
+) AS accepted ON true
+LEFT JOIN LATERAL (
+    SELECT
+        json_agg(
+            json_build_object(
+                'suite', k.suite,
+                'suite_digest', k.suite_digest,
+                'concurrency', k.concurrency,
+                'asked', k.asked,
+                'judged', k.judged,
+                'passed', k.passed,
+                'no_answer', k.no_answer,
+                'no_code', k.no_code,
+                'not_asked', k.not_asked,
+                'not_graded', k.not_graded,
+                'outcomes', k.outcomes
+            )
+            ORDER BY k.concurrency
+        ) AS coding
+    FROM coding AS k
+    WHERE k.job_id = j.id AND k.accepted
+) AS checked ON true;
 
-COMMENT ON VIEW results IS 'One row a job: a cell on a host. Numbers only of accepted attempts; filter simulated yourself.';
+COMMENT ON VIEW results IS 'One row a job: a visit of a cell on a host. Numbers only of accepted attempts; filter simulated yourself.';
+COMMENT ON COLUMN results.position IS 'order in which the host was to run it';
+COMMENT ON COLUMN results.visit IS 'counts the starts of the cell''s server on that host and parallelism, from 1';
+COMMENT ON COLUMN results.control IS 'a visit of the control cell, whose spread over the sweep is the noise floor';
+COMMENT ON COLUMN results.cell_position IS 'order of the configuration in the sweep file';
 COMMENT ON COLUMN results.cell_hash IS 'names the configuration: equal on both hosts, so that cells can be paired';
 COMMENT ON COLUMN results.block_size IS 'tokens; the depth limit is block_size - 1';
 COMMENT ON COLUMN results.budget IS 'tree nodes below the root; the target verifies budget + 1 tokens';
@@ -78,3 +111,5 @@ COMMENT ON COLUMN results.points IS 'array, one element a point: tok/s mean, sd 
 COMMENT ON COLUMN results.acceptance_length IS '1 + sum(correct drafts) / sum(verifies) over all valid measurements';
 COMMENT ON COLUMN results.n_valid IS 'valid measurements of the accepted attempt';
 COMMENT ON COLUMN results.n_invalid IS 'measurements of the accepted attempt that are not valid, and not counted in points';
+COMMENT ON COLUMN results.coding_asked IS 'the sweep asks for coding checks';
+COMMENT ON COLUMN results.coding IS 'array, one element a concurrency: passed of judged, and the outcomes of each problem';

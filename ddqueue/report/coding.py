@@ -1,0 +1,89 @@
+"""What the coding column says, from the element `coding` of rows of the view `results`. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ddqueue.domain.coding import Outcome
+from ddqueue.domain.correctness import CodingScores, Drop, drops
+from ddqueue.domain.failures import Failure
+from ddqueue.domain.states import JobState
+
+Row = Mapping[str, Any]
+
+NOT_ASKED_FOR = "-"
+NOT_MEASURED = "not measured"
+DROP_MARK = "*"
+
+
+def scores_of(row: Row) -> list[CodingScores]:
+    """The row's scores, one for each concurrency; none where nothing was accepted."""
+    return [
+        CodingScores(
+            suite=found["suite"],
+            suite_digest=found["suite_digest"],
+            concurrency=found["concurrency"],
+            outcomes={
+                problem: tuple(Outcome(outcome) for outcome in outcomes)
+                for problem, outcomes in found["outcomes"].items()
+            },
+        )
+        for found in row.get("coding") or ()
+    ]
+
+
+def drops_of(row: Row, rows: Sequence[Row]) -> tuple[Drop, ...]:
+    """Where the row's cell answers worse than the baseline of its host and parallelism among `rows`.
+
+    A baseline is never compared with itself.
+    """
+    if row["baseline"]:
+        return ()
+    same = [one for one in rows if one["baseline"] and (one["host"], one["parallel"]) == (row["host"], row["parallel"])]
+    measured = [one for one in same if one["state"] == JobState.SUCCEEDED]
+    return drops(scores_of({"coding": pooled_coding(measured)}), scores_of(row))
+
+
+def coding_text(row: Row, found: Sequence[Drop] = ()) -> str:
+    """`5/5 · 18/20 at C=8`; a star where answers are worse than the baseline's."""
+    if not row.get("coding_asked"):
+        return NOT_ASKED_FOR
+    parts = [_part(scores) for scores in scores_of(row)]
+    if not parts:
+        return NOT_MEASURED
+    return " · ".join(parts) + (f" {DROP_MARK}" if found else "")
+
+
+def drop_notes(rows: Sequence[Row]) -> list[str]:
+    """What stands below a table for each of its rows that has a drop."""
+    return [
+        f"{DROP_MARK}  {Failure.CORRECTNESS_DROP}, {row['label']}: {drop.words}"
+        for row in rows
+        for drop in drops_of(row, rows)
+    ]
+
+
+def pooled_coding(rows: Sequence[Row]) -> list[dict[str, Any]] | None:
+    """The elements of several visits of one configuration as one for each suite and concurrency: each problem's samples
+    one visit after the other."""
+    pooled: dict[tuple[str, int], dict[str, Any]] = {}
+    for found in (one for row in rows for one in row.get("coding") or ()):
+        key = (found["suite_digest"], found["concurrency"])
+        known = pooled.setdefault(key, {"outcomes": {}})
+        outcomes = known["outcomes"]
+        merged = {name: [*outcomes.get(name, ()), *found["outcomes"][name]] for name in found["outcomes"]}
+        counts = {name: known.get(name, 0) + value for name, value in found.items() if name in _COUNTS}
+        pooled[key] = {**found, **counts, "outcomes": outcomes | merged}
+    return list(pooled.values()) or None
+
+
+_COUNTS = frozenset({"asked", "judged", "passed", "no_answer", "no_code", "not_asked", "not_graded"})
+
+
+def _part(scores: CodingScores) -> str:
+    text = f"{scores.passed}/{scores.judged}" if scores.judged else "not judged"
+    unjudged = scores.asked - scores.judged
+    if scores.judged and unjudged:
+        text += f" ({unjudged} not judged)"
+    return text if scores.concurrency == 1 else f"{text} at C={scores.concurrency}"
