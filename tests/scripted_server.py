@@ -27,6 +27,9 @@ class Answers(http.server.BaseHTTPRequestHandler):
     tag = "default"
     knows = True
     tokens = 4
+    busy = 0
+    """How many more flushes are refused because a request runs."""
+    compiles = False
 
     def do_GET(self) -> None:
         if not self.knows:
@@ -40,6 +43,13 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.path == "/flush_cache":
+            status = 400 if self.busy else 200
+            type(self).busy = max(0, self.busy - 1)
+            self._reply(status, {})
+            return
+        if self.compiles:
+            say("flashinfer.jit: Compiling fused_moe for a shape met for the first time")
         time.sleep(self.stall_s)
         meta = {"completion_tokens": self.tokens, "weight_version": self.tag}
         self._reply(200, {"text": "a time", "meta_info": meta})
@@ -181,6 +191,20 @@ def leaves_a_sleeper() -> None:
     )
     child(code).wait()
     answer()
+
+
+def busy_at_first() -> None:
+    """The first two flushes are refused."""
+    answer(busy=2)
+
+
+def always_busy() -> None:
+    answer(busy=1_000_000)
+
+
+def compiles_when_asked() -> None:
+    """Every generation meets a shape for the first time."""
+    answer(compiles=True)
 
 
 def loading() -> None:

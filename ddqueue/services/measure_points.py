@@ -60,7 +60,7 @@ class MeasurePoints:
                 break
         for point in points:
             if not throughputs[point]:
-                raise _without_numbers(last[point])
+                raise without_numbers(last[point])
 
     def _warm_up(self, claim: Claim, server: RunningServer, point: Point) -> None:
         salt = f"{claim.tag}-{point.label}-warm-up"
@@ -115,7 +115,7 @@ def judged(measurement: Measurement, trouble: str | None, gpus: tuple[GpuWindow,
     )
 
 
-def _without_numbers(measurement: Measurement) -> AttemptFailure:
+def without_numbers(measurement: Measurement) -> AttemptFailure:
     """A point none of whose repeats may be ranked: the cell failed there, it is not missing."""
     failure = next(
         (_FAILURE_OF[reason] for reason in measurement.reasons if reason in _FAILURE_OF), Failure.SERVER_STALLED

@@ -20,6 +20,7 @@ from ddqueue.domain.failures import AttemptFailure, Failure
 from ddqueue.domain.inventory import EngineProfile
 from ddqueue.engine import launcher
 from ddqueue.engine import output as output_module
+from ddqueue.engine.http import ask
 from ddqueue.engine.output import MIB, BoundedLog
 from ddqueue.processes import become_subreaper, carriers
 
@@ -208,6 +209,34 @@ def test_a_server_that_cannot_be_started_is_a_bad_argument(world: EngineWorld) -
         pass
     assert raised.value.failure is Failure.BAD_ARGS
     assert "/no/such/python: No such file or directory" in raised.value.evidence
+
+
+def test_a_flush_waits_until_the_server_is_idle(world: EngineWorld) -> None:
+    with world.scripted("busy-at-first") as server:
+        world.wait(server)
+        server.flush_cache()
+        server.log.read()
+        refused = server.log.tail[-3:]
+    assert [line.rsplit(" ", 1)[1] for line in refused] == ["400", "400", "200"]
+
+
+def test_a_flush_that_never_happens_fails_the_point(world: EngineWorld) -> None:
+    world.limits = replace(LIMITS, flush_s=0.3)
+    with world.scripted("always-busy") as server:
+        world.wait(server)
+        with pytest.raises(AttemptFailure, match=r"could not be flushed: busy for 0.3 s") as raised:
+            server.flush_cache()
+    assert raised.value.failure is Failure.SERVER_STALLED
+
+
+def test_what_the_server_compiles_while_it_serves_is_counted(world: EngineWorld) -> None:
+    with world.scripted("compiles-when-asked") as server:
+        world.wait(server)
+        before = server.compilations()
+        assert before >= 1, "its first generation"
+        assert server.compilations() == before
+        ask(server.url, "POST", "/generate", {"text": "a", "sampling_params": {"max_new_tokens": 4}})
+        wait_until(lambda: server.compilations() == before + 1, "the log never said so")
 
 
 def test_two_hundred_mib_of_output_neither_block_nor_stay(world: EngineWorld) -> None:
