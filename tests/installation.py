@@ -136,6 +136,11 @@ class Installation:
         """Processes of the host's simulated server."""
         return carriers(LOCK_VARIABLE, str(self.home / "locks" / f"{host}.lock"))
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What every command gets, for a test that starts another program."""
+        return dict(self._environment)
+
     def set(self, variable: str, value: str) -> None:
         """An environment variable for everything that is started from now on."""
         self._environment[variable] = value

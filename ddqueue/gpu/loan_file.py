@@ -20,7 +20,7 @@ class LoanFile:
     def read(self) -> Loan | None:
         try:
             text = self.path.read_text()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (OSError, ValueError):
             return self._unreadable()

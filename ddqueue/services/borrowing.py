@@ -128,10 +128,10 @@ class Borrowing:
     def _without_the_box(self, why: str) -> AttemptFailure:
         """Half taken is not left so: production may have stopped all the same."""
         try:
-            self.give_back()
+            given_back = self.give_back()
         except AttemptFailure as fault:
             return AttemptFailure(Failure.GPU_BUSY, f"{why}; {fault.evidence}")
-        return AttemptFailure(Failure.GPU_BUSY, f"{why}; it has been given back")
+        return AttemptFailure(Failure.GPU_BUSY, f"{why}; it has been given back" if given_back else why)
 
     def _run(
         self,

@@ -109,7 +109,9 @@ def test_a_command_gets_neither_our_secrets_nor_what_we_ignore(monkeypatch: pyte
     monkeypatch.setenv("SERVING_UNIT", "kimi")
     earlier = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        problem, said = run("bash", "-c", 'echo "${DDQUEUE_DATABASE_URL-none} $SERVING_UNIT"; grep SigIgn /proc/$$/status')
+        problem, said = run(
+            "bash", "-c", 'echo "${DDQUEUE_DATABASE_URL-none} $SERVING_UNIT"; grep SigIgn /proc/$$/status'
+        )
     finally:
         signal.signal(signal.SIGHUP, earlier)
     assert problem == ""
@@ -225,9 +227,9 @@ def test_when_both_fail_the_evidence_names_both_and_the_loan_stays(
     production.breaks("give_back", "fails")
     assert box.terms is not None
     impatient = replace(box, terms=replace(box.terms, limit_s=0.3))
-    with pytest.raises(AttemptFailure, match="did not end within 0.3 s and was killed") as caught:
-        with impatient.taken(stop_signal()):
-            raise AssertionError("nothing runs on a box that was not taken")
+    with pytest.raises(AttemptFailure) as caught, impatient.taken(stop_signal()):
+        raise AssertionError("nothing runs on a box that was not taken")
+    assert "did not end within 0.3 s and was killed" in caught.value.evidence
     assert "could not be given back" in caught.value.evidence
     assert "ended with 3: cannot give_back now" in caught.value.evidence
     assert state(record) is LoanState.GIVING_BACK

@@ -23,7 +23,7 @@ def terms_of(borrow: str) -> Borrow | None:
 
 def test_every_key() -> None:
     assert terms_of(
-        '{take: [systemctl, stop, serving], give_back: "systemctl start \'serving unit\'", limit: 5min, idle: 90s,'
+        "{take: [systemctl, stop, serving], give_back: \"systemctl start 'serving unit'\", limit: 5min, idle: 90s,"
         ' hours: "22:00-06:30"}'
     ) == Borrow(
         take=("systemctl", "stop", "serving"),
@@ -74,7 +74,7 @@ def test_times(written: str, seconds: float) -> None:
         ("{take: '', give_back: [b]}", "take", "no text", "Write a list of words"),
         ("{take: {a: b}, give_back: [b]}", "take", "a mapping is not text", "Write a list of words"),
         ("{take: [[a]], give_back: [b]}", "take[0]", "a list is no plain value", "Write a list of words"),
-        ("{take: \"a 'b\", give_back: [b]}", "take", "no closing quotation", "Write a list of words"),
+        ('{take: "a \'b", give_back: [b]}', "take", "no closing quotation", "Write a list of words"),
         ("{take: a && b, give_back: [b]}", "take", "&& is for a shell", "[bash, -c"),
         ("{take: a; b, give_back: [b]}", "take", "; is for a shell", "[bash, -c"),
         ("{take: a >/dev/null, give_back: [b]}", "take", "> is for a shell", "[bash, -c"),
