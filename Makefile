@@ -4,9 +4,11 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 UV_VERSION := 0.13.9
+JOBS ?= 60
+SEED ?= 7
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help demo setup setup-dev lint format test test-gpu bench lock clean
+.PHONY: help demo setup setup-dev lint format test test-gpu test-multihost chaos bench lock clean
 
 help: ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,8 +35,15 @@ test: setup-dev ## Every test that needs no GPU and no second host
 test-gpu: ## The pipeline over a real SGLang, on a machine with a GPU (tests/gpu/README.md)
 	$(PYTEST) -m gpu tests/gpu
 
-bench: setup-dev ## How long a host stands idle between two jobs (benchmarks/README.md)
+bench: setup-dev ## What ddqueue itself costs: idle time between two jobs, the load client (benchmarks/README.md)
 	$(BIN)/python benchmarks/turnaround.py
+	$(BIN)/python benchmarks/load_client.py
+
+chaos: setup-dev ## JOBS jobs under faults of every kind, planned from SEED, and what a checker says of it
+	PYTHONPATH=tests $(BIN)/python -m chaos --jobs $(JOBS) --seed $(SEED) --hosts 2
+
+test-multihost: setup-dev ## Two boxes with their own systemd and sshd on this machine; needs root
+	$(PYTEST) -m multihost tests/multihost
 
 lock: ## Make the lock files anew from pyproject.toml
 	$(BIN)/uv pip compile -q pyproject.toml --universal --generate-hashes --no-header --python-version 3.11 \
