@@ -69,7 +69,7 @@ class Figure:
 def main() -> int:
     with server() as url:
         rounds = [(bare_reader(url, STEADY, 128), client(url, STEADY, 128)) for _ in range(ROUNDS)]
-        alone = [client(url, ALONE, 2) for _ in range(ROUNDS)]
+        alone = [client(url, ALONE, 4) for _ in range(ROUNDS)]
     with server("--mode", "no-waits", "--burst", "16") as url:
         floods = [(bare_reader(url, FLOOD, 128), client(url, FLOOD, 128)) for _ in range(ROUNDS)]
     figures = [

@@ -69,8 +69,8 @@ def _long_pause(run: PointRun) -> str | None:
 
 
 def _late_turns(run: PointRun) -> str | None:
-    """The wait for a CPU counts by what it did to a time, not by its share of the window: a thousand turns a second that
-    each came a fifth of a millisecond late are a fifth of the window, and bend nothing."""
+    """The wait for a CPU counts by what it did to a time, not by its share of the window: a thousand turns a second,
+    each a fifth of a millisecond late, are a fifth of the window and bend nothing."""
     late_ms = _figure(run, "run_queue_mean_ms") or 0.0
     gaps_ms = [_chunk_gap_ms(request) for request in run.requests if len(request.arrivals) > 1]
     if not gaps_ms or late_ms <= max(ORDINARY_TURN_MS, BENT_SHARE * median(gaps_ms)):
