@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+import socket
+from typing import Any
+
 from celery import Celery
+from celery.app.amqp import AMQP
+from kombu.connection import Connection
 
 TASK = "ddqueue.run_job"
 """The one task; its arguments are a job's id and the host's name."""
 
 WAKE_EXPIRES_S = 60
 """A wake-up nobody took for so long is stale: the dispatcher sends another."""
+
+
+_RECONNECT_EVERY_S = 1.0
+
+# A cut cable must be noticed within seconds, as on Postgres's side: a worker that waits on a dead connection sends
+# nothing, and would be deaf until the kernel's own keepalive, after two hours.
+_KEEPALIVE = {
+    socket.TCP_KEEPIDLE: 3,
+    socket.TCP_KEEPINTVL: 1,
+    socket.TCP_KEEPCNT: 3,
+    socket.TCP_USER_TIMEOUT: 4000,
+}
+
+
+class _SteadyConnection(Connection):
+    """Tries again every second. Celery's consumer would wait two seconds longer each time, up to thirty, and a worker
+    would stay away for that long after its broker is back."""
+
+    def _ensure_connection(self, *args: Any, **options: Any) -> Any:
+        steady = {"interval_start": _RECONNECT_EVERY_S, "interval_step": 0, "interval_max": _RECONNECT_EVERY_S}
+        return super()._ensure_connection(*args, **{**steady, **options})  # type: ignore[no-untyped-call]  # kombu has no types
+
+
+class _Amqp(AMQP):  # type: ignore[misc]  # Celery has no types
+    Connection = _SteadyConnection
 
 
 def queue_of(host: str) -> str:
@@ -18,7 +48,7 @@ def queue_of(host: str) -> str:
 
 def make_app(broker_url: str) -> Celery:
     """An application whose settings each answer a fault that was seen (docs/decisions/0002)."""
-    app = Celery("ddqueue", broker=broker_url)
+    app = Celery("ddqueue", broker=broker_url, amqp=_Amqp)
     app.conf.update(
         # Early acknowledgement: a late one runs a second copy as soon as a connection is cut.
         task_acks_late=False,
@@ -40,13 +70,15 @@ def make_app(broker_url: str) -> Celery:
             "socket_timeout": 5,
             "socket_connect_timeout": 3,
             "socket_keepalive": True,
+            "socket_keepalive_options": _KEEPALIVE,
             "health_check_interval": 10,
         },
         task_serializer="json",
         event_serializer="json",
         accept_content=["json"],
         worker_send_task_events=True,
-        task_send_sent_event=True,
+        # A wake-up that nobody takes is sent again every few seconds: each would be a row of Flower that never changes.
+        task_send_sent_event=False,
         task_track_started=True,
         worker_hijack_root_logger=False,
         worker_redirect_stdouts=False,

@@ -34,6 +34,9 @@ _SERVER_PATIENCE = {
     "tcp_keepalives_idle": "5",
     "tcp_keepalives_interval": "2",
     "tcp_keepalives_count": "3",
+    # Keepalives rest while sent bytes wait for an answer: a NOTIFY to a dispatcher that was cut off would keep its dead
+    # session, and with it the leader's lock, until long after the heal.
+    "tcp_user_timeout": "6s",
     "idle_in_transaction_session_timeout": "60s",
 }
 
