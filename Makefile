@@ -42,7 +42,7 @@ bench: setup-dev ## What ddqueue itself costs: idle time between two jobs, the l
 chaos: setup-dev ## JOBS jobs under faults of every kind, planned from SEED, and what a checker says of it
 	PYTHONPATH=tests $(BIN)/python -m chaos --jobs $(JOBS) --seed $(SEED) --hosts 2
 
-test-multihost: setup-dev ## Two boxes with their own systemd and sshd on this machine; needs root
+test-multihost: setup-dev ## A cut, a power cut, a control host away: on boxes booted on this machine, as root (docs/decisions/0014)
 	$(PYTEST) -m multihost tests/multihost
 
 lock: ## Make the lock files anew from pyproject.toml

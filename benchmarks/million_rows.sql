@@ -192,6 +192,7 @@ CROSS JOIN LATERAL (
         1000 * p.concurrency / (s.step_ms / s.acceptance) AS tok_s,
         20 + p.context_tokens * 0.1 AS ttft_ms,
         p.key % 101 <> 0 AS valid
+    OFFSET 0 -- worked out once a row, not once a column
 ) AS v
 CROSS JOIN LATERAL (
     SELECT

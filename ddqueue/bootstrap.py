@@ -32,6 +32,7 @@ if TYPE_CHECKING:  # each is imported where it is composed, so that a command lo
     from ddqueue.services.preflight import Preflight
     from ddqueue.services.scoring import Scoring
     from ddqueue.services.stopping import StopSignal
+    from ddqueue.services.webhooks import DeliverWebhooks
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +90,20 @@ def dispatch(should_end: Callable[[], bool]) -> Iterator[Dispatch]:
     store = PostgresDispatchStore(engine, should_end)
     try:
         yield Dispatch(store, CeleryWakeups(celery_app()), patience().wake_again_after_s, should_end)
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def webhooks(pause: Callable[[float], bool]) -> Iterator[DeliverWebhooks]:
+    """What tells webhooks; `pause` as in DeliverWebhooks."""
+    from ddqueue.queue.posting import HttpPost
+    from ddqueue.services.webhooks import DeliverWebhooks
+    from ddqueue.storage.webhooks import PostgresWebhooks
+
+    engine = sql_engine("ddqueue webhooks")
+    try:
+        yield DeliverWebhooks(PostgresWebhooks(engine), HttpPost(), pause)
     finally:
         engine.dispose()
 

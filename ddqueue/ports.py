@@ -36,11 +36,17 @@ class SweepStore(Protocol):
     """Where sweeps are kept. Every method raises NotReachable when the database does not answer."""
 
     def add(
-        self, sweep: Sweep, jobs: Sequence[JobSpec], hosts: Sequence[Host], priority: int = 0, after: int | None = None
+        self,
+        sweep: Sweep,
+        jobs: Sequence[JobSpec],
+        hosts: Sequence[Host],
+        priority: int = 0,
+        after: int | None = None,
+        webhook: str | None = None,
     ) -> Submitted:
         """Store the sweep, its cells and its jobs in one transaction, and wake the dispatcher on commit.
 
-        None of its jobs starts before the sweep with the id `after` has ended.
+        None of its jobs starts before the sweep with the id `after` has ended; the URL `webhook` is told of its end.
         """
         ...
 

@@ -13,6 +13,8 @@ DATABASE = "DDQUEUE_DATABASE_URL"
 REDIS = "DDQUEUE_REDIS_URL"
 HOME = "DDQUEUE_HOME"
 INVENTORY = "DDQUEUE_INVENTORY"
+FLOWER_USER = "DDQUEUE_FLOWER_USER"
+FLOWER_PASSWORD = "DDQUEUE_FLOWER_PASSWORD"  # noqa: S105 -- the variable's name
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,8 @@ class Patience:
     """The same while it compiles."""
     gpu_idle_wait_s: float = 60.0
     """How long the GPUs may take to come back to idle, before a start and after a stop."""
+    past_hours_s: float = 300.0
+    """How long an attempt may take to end once the hours of its borrowed host are over; then it is killed."""
 
 
 def patience() -> Patience:
@@ -110,6 +114,30 @@ def redis_url() -> str:
         NotReachable: neither is there.
     """
     return _url(REDIS, "redis_url", "broker")
+
+
+def flower_login() -> tuple[str, str]:
+    """Who may look at Flower: user and password, from the variables or from the files that *_FILE name.
+
+    Raises:
+        UsageError: one of them is missing, or cannot be sent by every browser.
+    """
+    found = {name: os.environ.get(name) or _from_file(name) for name in (FLOWER_USER, FLOWER_PASSWORD)}
+    user, password = found[FLOWER_USER], found[FLOWER_PASSWORD]
+    if not user or not password:
+        missing = " and ".join(f"{name} (or {name}_FILE)" for name, value in found.items() if not value)
+        raise UsageError(f"Flower would be open to everybody who reaches it: set {missing}")
+    for name, value in found.items():
+        if not (value or "").isascii() or not (value or "").isprintable():
+            raise UsageError(f"{name}: write it in printable ASCII, which every browser sends alike")
+    if ":" in user:
+        raise UsageError(f"{FLOWER_USER} holds a colon, which ends the user in HTTP's basic authentication")
+    return user, password
+
+
+def flower_folder() -> Path:
+    """Where Flower keeps the tasks it has seen."""
+    return home() / "flower"
 
 
 def inventory_path(explicit: Path | None = None) -> Path:

@@ -67,6 +67,11 @@ class AttemptProcesses:
         if spare is not None:
             spare.terminate()
 
+    def kill(self) -> None:
+        """End the attempt that runs, whatever it is doing; the host's next owner ends what it leaves."""
+        for process in list(self._running.values()):
+            process.kill()
+
     def run(self, host: str, job_id: int, tell: Callable[[str, str], None]) -> Report:
         """Run one attempt to its end. Raises RuntimeError when it died without a report."""
         process = self._take()

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import datetime
+from typing import Protocol
 
 from ddqueue.domain.borrowing import LIMIT_S, Borrow, Loan, LoanState, retry_delay_s
 from ddqueue.ports import LoanRecord
@@ -17,7 +18,6 @@ from workers.attempts import Report
 
 log = logging.getLogger(__name__)
 
-RunAttempt = Callable[[str, int, Callable[[str, str], None]], Report]
 
 _POLL_S = 0.5
 _GRACE_S = 120.0
@@ -25,6 +25,18 @@ _GRACE_S = 120.0
 _BUSY_S = 5.0
 _LAST_PAUSES_S = (0.0, 3.0, 10.0)
 """Before each of the tries of a worker that is told to stop: whoever stops it does not wait for ever."""
+
+
+class Attempts(Protocol):
+    """What runs them: AttemptProcesses."""
+
+    def run(self, host: str, job_id: int, tell: Callable[[str, str], None]) -> Report:
+        """Run one to its end. Raises RuntimeError when it died without a report."""
+        ...
+
+    def kill(self) -> None:
+        """End the one that runs."""
+        ...
 
 
 class BorrowedBox:
@@ -37,14 +49,18 @@ class BorrowedBox:
     def __init__(
         self,
         host: str,
-        run_attempt: RunAttempt,
+        attempts: Attempts,
         terms: Callable[[], Borrow | None],
         record: LoanRecord,
         now: Callable[[], datetime],
+        past_hours_s: float,
     ) -> None:
-        """`terms` is asked often, and must answer whatever happens."""
+        """`terms` is asked often, and must answer whatever happens. An attempt that still runs `past_hours_s` after the
+        end of the box's hours is killed."""
         self._host = host
-        self._run_attempt = run_attempt
+        self._attempts = attempts
+        self._past_hours_s = past_hours_s
+        self._closed_since_s: float | None = None
         self._terms = terms
         self._record = record
         self._now = now
@@ -93,7 +109,7 @@ class BorrowedBox:
             if self._stopping:
                 return Report(False, "the worker stopped before the attempt had its order")
             try:
-                report = self._run_attempt(host, job_id, tell)
+                report = self._attempts.run(host, job_id, tell)
             except RuntimeError:
                 self._last_work_s = time.monotonic()
                 raise
@@ -109,16 +125,34 @@ class BorrowedBox:
     def _keep(self) -> None:
         while not self._stopping:
             time.sleep(_POLL_S)
-            if time.monotonic() >= self._not_before_s and self._one_at_a_time.acquire(blocking=False):
-                try:
-                    if (why := self._why_due()) is not None:
-                        self._give_back(why)
-                except Exception:  # whatever it is, production is still without its box: try again
-                    log.exception("looking after %s", self._host)
-                finally:
-                    self._one_at_a_time.release()
+            try:
+                self._look()
+            except Exception:  # whatever it is, production may be without its box: look again
+                log.exception("looking after %s", self._host)
         with self._one_at_a_time:
             self._give_back_at_last()
+
+    def _look(self) -> None:
+        if not self._one_at_a_time.acquire(blocking=False):
+            self._end_what_runs_past_the_hours()
+            return
+        try:
+            self._closed_since_s = None
+            if time.monotonic() >= self._not_before_s and (why := self._why_due()) is not None:
+                self._give_back(why)
+        finally:
+            self._one_at_a_time.release()
+
+    def _end_what_runs_past_the_hours(self) -> None:
+        """An attempt ends by itself then, but it may be frozen, or wait for a database that is away; its journal is
+        delivered by whoever comes next."""
+        if self._closed() is None:
+            self._closed_since_s = None
+        elif self._closed_since_s is None:
+            self._closed_since_s = time.monotonic()
+        elif time.monotonic() - self._closed_since_s > self._past_hours_s:
+            log.error("%s: the attempt did not end with the hours and is killed", self._host)
+            self._attempts.kill()
 
     def _why_due(self) -> str | None:
         loan = self._record.read()

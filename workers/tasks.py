@@ -8,21 +8,21 @@ from celery import Celery
 
 from ddqueue.queue.app import TASK
 from ddqueue.queue.events import EventSender
-from workers.borrowed import RunAttempt
+from workers.borrowed import BorrowedBox
 
 
 class NotDone(Exception):
     """The attempt did not end in a success. Raised so that Flower shows FAILURE; Postgres already knows more."""
 
 
-def register(app: Celery, run_attempt: RunAttempt, events: EventSender) -> None:
+def register(app: Celery, box: BorrowedBox, events: EventSender) -> None:
     """Add the task to the application."""
 
     @app.task(bind=True, name=TASK, throws=(NotDone,))  # type: ignore[untyped-decorator]
     def run_job(self: Any, job_id: int, host: str) -> str:
         task_id = self.request.id
         try:
-            report = run_attempt(host, job_id, lambda phase, text: events.tell(task_id, phase, f"{phase} {text}"))
+            report = box.run(host, job_id, lambda phase, text: events.tell(task_id, phase, f"{phase} {text}"))
         finally:
             events.forget()
         if not report.worked or report.text != "succeeded":

@@ -27,8 +27,15 @@ def run_worker(app: Celery, host: str, attempt_limit_s: float) -> int:
     """Serve the host's queue until told to stop; returns the exit code."""
     name = f"gpu@{host}"
     attempts = AttemptProcesses(name, attempt_limit_s)
-    box = BorrowedBox(host, attempts.run, CurrentTerms(host), bootstrap.loan_record(host), bootstrap.local_time)
-    register(app, box.run, EventSender(app, name))
+    box = BorrowedBox(
+        host,
+        attempts,
+        CurrentTerms(host),
+        bootstrap.loan_record(host),
+        bootstrap.local_time,
+        bootstrap.patience().past_hours_s,
+    )
+    register(app, box, EventSender(app, name))
 
     def shutting_down(**_: Any) -> None:
         # Called inside a signal handler: no logging, no locks.

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import signal
 import sys
+import threading
+import time
 from typing import Any
 
 import click
@@ -24,7 +26,10 @@ class _Ended:
 
 @click.command()
 def dispatcher() -> None:
-    """Wake every idle host that has a job. Several may run; one of them leads."""
+    """Wake every idle host that has a job, and tell webhooks what became of their sweeps.
+
+    Several may run; one of them leads.
+    """
     from ddqueue import bootstrap
 
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format=_LINE)
@@ -32,5 +37,11 @@ def dispatcher() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, ended.set)
     bootstrap.check_schema()
-    with bootstrap.dispatch(lambda: ended.value) as dispatch:
+
+    def pause(seconds: float) -> bool:
+        time.sleep(seconds)
+        return ended.value
+
+    with bootstrap.webhooks(pause) as webhooks, bootstrap.dispatch(lambda: ended.value) as dispatch:
+        threading.Thread(target=webhooks.run, name="webhooks", daemon=True).start()
         dispatch.run()

@@ -26,6 +26,10 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "measure": ("ddqueue.cli.measure:measure", "Measure one point against any running SGLang."),
     "extract": ("ddqueue.cli.extract:extract_command", "Print the code in a model's answer, as coding checks find it."),
     "results": ("ddqueue.cli.results:results", "The table of a sweep."),
+    "compare": ("ddqueue.cli.compare:compare", "Is one configuration, host or sweep faster than another?"),
+    "report": ("ddqueue.cli.report:report", "One page that says what came of a sweep, to be read or mailed."),
+    "import": ("ddqueue.cli.import_:import_command", "Bring in results that were measured by hand."),
+    "export": ("ddqueue.cli.export:export", "Write every measurement of a sweep to Parquet or JSON lines."),
     "rescore": ("ddqueue.cli.rescore:rescore", "Score a sweep's stored coding answers again."),
     "sql": ("ddqueue.cli.sql:sql", "Ask the database, read-only."),
     "cancel": ("ddqueue.cli.control:cancel", "End a sweep or a job."),
@@ -37,6 +41,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "release": ("ddqueue.cli.holding:release", "Let a quarantined or held host take work again."),
     "worker": ("ddqueue.cli.worker:worker", "Serve one host: run its jobs."),
     "dispatcher": ("ddqueue.cli.dispatcher:dispatcher", "Wake idle hosts that have jobs."),
+    "flower": ("ddqueue.cli.flower:flower", "Show workers, tasks and phases in a browser, read-only."),
     "db": ("ddqueue.cli.db:db", "Create or upgrade the database's tables."),
 }
 

@@ -6,6 +6,7 @@ import click
 
 from ddqueue import settings
 from ddqueue.domain.sweep import Measure
+from ddqueue.report.judgement import Judgement, judge_sweep
 from ddqueue.report.results import Format, render
 from ddqueue.storage.engine import connect
 from ddqueue.storage.reading import PostgresReader
@@ -27,14 +28,21 @@ def results(sweep: str, form: str, by_visit: bool, as_json: bool) -> None:
     """Print the table of SWEEP: its name for the newest revision, or name@2 for the second.
 
     One table a host, one row a configuration over all its visits. Only measurements that are valid and belong to an
-    accepted attempt count; what failed shows its class instead. csv and json have one entry a visit.
+    accepted attempt count; what failed shows its class instead. Below stand the verdicts (which configurations are
+    ranked, why others are not), the noise floor, the drift of the control cell, and the fastest configuration for each
+    use with its runner-up. csv has one line a visit.
     """
     reader = PostgresReader(connect(settings.database_url(), "ddqueue results"))
     print_results(reader, sweep, Format.JSON if as_json else Format(form), by_visit)
 
 
 def print_results(reader: PostgresReader, sweep: str, form: Format, by_visit: bool = False) -> None:
-    """The table of the sweep that `name` or `name@2` stands for. Raises UsageError when there is none."""
+    """The results of the sweep that `name` or `name@2` stands for. Raises UsageError when there is none."""
     found = reader.sweep(sweep)
-    points = Measure.from_json(reader.measure(found.sweep_id)).points
-    click.echo(render(str(found), reader.results(found.sweep_id), points, form, by_visit))
+    click.echo(render(str(found), judged(reader, found.sweep_id), form, by_visit))
+
+
+def judged(reader: PostgresReader, sweep_id: int) -> Judgement:
+    """What is to be said of a stored sweep."""
+    measure = Measure.from_json(reader.measure(sweep_id))
+    return judge_sweep(reader.results(sweep_id), reader.repeats(sweep_id), measure)

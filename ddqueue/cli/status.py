@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ddqueue.cli.output import duration, print_json, print_table
 from ddqueue.domain.states import JobState
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine as SqlEngine
+
+    from ddqueue.storage.references import SweepReference
 
 _RECENT = 10
 
@@ -15,12 +22,25 @@ _RECENT = 10
 @click.command()
 @click.argument("sweep", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def status(sweep: str | None, as_json: bool) -> None:
-    """Hosts, what they work on, and what waits; with SWEEP (name or name@2), every job of it."""
+@click.option(
+    "--watch", is_flag=True, help="Go on showing what happens: until SWEEP has ended, or until ^C. Lines in a log."
+)
+def status(sweep: str | None, as_json: bool, watch: bool) -> None:
+    """Hosts, what they work on, and what waits; with SWEEP (name or name@2), every job of it.
+
+    Times left are those of earlier jobs of the same sweep on the same host, step by step; before there is one, the
+    plan's assumption, marked so.
+    """
     from ddqueue import bootstrap
     from ddqueue.storage.reading import PostgresReader
 
-    reader = PostgresReader(bootstrap.sql_engine("ddqueue status"))
+    if watch and as_json:
+        raise click.UsageError("--watch is for eyes; for a program, ask `ddqueue status --json` again and again")
+    sql_engine = bootstrap.sql_engine("ddqueue status")
+    reader = PostgresReader(sql_engine)
+    if watch:
+        _watch(sql_engine, None if sweep is None else reader.sweep(sweep))
+        return
     if sweep is not None:
         reference = reader.sweep(sweep)
         jobs = reader.jobs(reference.sweep_id)
@@ -43,6 +63,14 @@ def status(sweep: str | None, as_json: bool) -> None:
     )
     if len(sweeps) > _RECENT:
         click.echo(f"  and {len(sweeps) - _RECENT} older ones (--json lists all)")
+
+
+def _watch(sql_engine: SqlEngine, sweep: SweepReference | None) -> None:
+    from ddqueue import bootstrap
+    from ddqueue.cli.live import watch
+
+    with contextlib.suppress(KeyboardInterrupt):  # the way to end it
+        watch(sql_engine, sys.stdout, sweep, bootstrap.patience().database_away_s)
 
 
 def _host(row: dict[str, Any]) -> list[object]:

@@ -28,7 +28,8 @@ class CellComparison:
     `ratio` is b / a: geometric means over visits, with the 95% interval; None where no interval can be made. `p_value`
     is two-sided. `floor` is the relative difference that an unchanged cell reaches over as many visits as these, None
     where no cell was visited twice; the interval then knows only the spread within runs. `rank_test` is Mann and
-    Whitney's, over all repeats: it does not see starts, but no single repeat can decide it.
+    Whitney's, over all repeats: it does not see starts, but no single repeat can decide it. It is None where nothing
+    is said to differ.
     """
 
     verdict: Difference
@@ -94,15 +95,20 @@ def compare_cells(a: Visits, b: Visits, floor: NoiseFloor | None, significance: 
     below, above = (fmean(fmean(visit) for visit in cell) for cell in logs)
     difference = above - below
     least = floor.between(len(logs[0]), len(logs[1])) if floor else None
-    ranks = compare(list(chain(*a)), list(chain(*b)), least or 0.0, significance)
     error = _standard_error(logs, floor)
     if error is None:
-        return CellComparison(Difference.TOO_FEW, None, None, least, ranks)
+        return CellComparison(Difference.TOO_FEW, None, None, least, None)
     half = error.times_t()
     values = sum(len(visit) for cell in logs for visit in cell)
     ratio = Interval(math.exp(difference), math.exp(difference - half), math.exp(difference + half), values)
     p_value = error.p_value(difference)
     verdict = _verdict(p_value <= significance, abs(difference), least)
+    # Only where the repeats are said to differ can the ranks disagree; the test is the dearest part of a comparison.
+    ranks = (
+        compare(list(chain(*a)), list(chain(*b)), least or 0.0, significance)
+        if verdict in (Difference.DIFFERENT, Difference.UNCONTROLLED)
+        else None
+    )
     return CellComparison(verdict, ratio, p_value, least, ranks)
 
 

@@ -36,14 +36,14 @@ class RunningJob:
 
     @property
     def left_s(self) -> float:
-        """Seconds until its end; a step that takes longer than expected leaves the later ones untouched."""
+        """Seconds until its end. Steps follow each other: one left early or late leaves those after it untouched."""
         if not self.expected.jobs:
             return max(self.expected.total_s - sum(self.spent_s.values()) - self.step_s, 0.0)
-        left = 0.0
-        for name, whole_s in self.expected.steps_s.items():
-            now_s = self.step_s if name == self.step else 0.0
-            left += max(whole_s - self.spent_s.get(name, 0.0) - now_s, 0.0)
-        return left
+        to_come_s = sum(
+            whole_s for name, whole_s in self.expected.steps_s.items() if name not in {*self.spent_s, self.step}
+        )
+        now_s = self.expected.steps_s.get(self.step, 0.0) - self.spent_s.get(self.step, 0.0) - self.step_s
+        return to_come_s + max(now_s, 0.0)
 
 
 @dataclass(frozen=True)

@@ -18,3 +18,5 @@ class Mark(StrEnum):
     """One GPU ran much slower than the others, which wait for it."""
     NO_BENEFIT = "NO_BENEFIT"
     """There is a drafter, and not one of its drafts was accepted."""
+    IMPORTED = "IMPORTED"
+    """Measured by hand and brought in from a file: nobody here saw how."""

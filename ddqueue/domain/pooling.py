@@ -11,16 +11,20 @@ from itertools import chain
 from statistics import fmean
 
 from ddqueue.domain.statistics import Interval, mean_interval
+from ddqueue.domain.sweep import Repeats
 
 FEWEST_VISITS = 3
 """Two visit means give a t interval of one degree of freedom, twelve standard errors wide: no better than none."""
 
 
-def over_visits(visits: Sequence[Sequence[float]]) -> Interval | None:
+def over_visits(visits: Sequence[Sequence[float]], repeats: Repeats | None = None) -> Interval | None:
     """The 95% t interval of a cell's mean from the values of each of its visits.
 
     From three visits with values on it is the interval of the visits' means, `n` counting visits; with fewer it is that
-    of all values together, which leaves the noise between starts out. None with fewer than two values.
+    of all values together, which leaves the noise between starts out, widened where `repeats` could stop by themselves.
+    How many visits there are hangs on nothing that they gave. None with fewer than two values.
     """
     means = [fmean(values) for values in visits if values]
-    return mean_interval(means if len(means) >= FEWEST_VISITS else list(chain.from_iterable(visits)))
+    if len(means) >= FEWEST_VISITS:
+        return mean_interval(means)
+    return mean_interval(list(chain.from_iterable(visits)), repeats=repeats)

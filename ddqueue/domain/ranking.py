@@ -116,13 +116,14 @@ def _ranking(
         against = None
         if number > 1:
             floors = [floor(host, one.parallelism, point) for one in (first, candidate)]
-            against = compare_cells(candidate.visits[point], first.visits[point], _wider(floors))
+            against = compare_cells(candidate.visits[point], first.visits[point], wider(floors))
         places.append(Place(number, candidate, mean, against))
     return Ranking(host, point, tuple(places), tuple(unranked))
 
 
-def _wider(floors: Sequence[NoiseFloor | None]) -> NoiseFloor | None:
-    """None where one of them is unknown: a floor of another parallelism says nothing about this one."""
+def wider(floors: Sequence[NoiseFloor | None]) -> NoiseFloor | None:
+    """The largest of the floors that the compared cells stand on; None where one is unknown: the floor of another host
+    or parallelism says nothing about this one."""
     known = [floor for floor in floors if floor is not None]
     return max(known, key=lambda floor: floor.fraction) if len(known) == len(floors) else None
 

@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from itertools import accumulate
 from random import Random
 from statistics import fmean, median, stdev
@@ -49,6 +50,7 @@ class Interval:
         return self.half_width <= fraction * abs(self.mean)
 
 
+@lru_cache(maxsize=4096)  # a table asks for the same few degrees of freedom thousands of times
 def t_quantile(probability: float, degrees_of_freedom: float) -> float:
     """Student's t quantile: the value that a t variable stays below with `probability` (0..1, exclusive)."""
     from scipy.special import stdtrit

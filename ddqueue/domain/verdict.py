@@ -32,7 +32,8 @@ class Unranked(StrEnum):
     CORRECTNESS_DROP = "CORRECTNESS_DROP"
     """It answers worse than the same host's baseline: fast and wrong is not fast."""
     OUT_OF_DISTRIBUTION = "OUT_OF_DISTRIBUTION"
-    """The drafter was not trained for this block size: an experiment beside the ranking, with a verdict of its own."""
+    """The drafter was not trained for this block size, and it shows: it did not run, or acceptance collapses, or nobody
+    can say. Where acceptance holds it is a configuration like any other, and this a caveat."""
     SIMULATED = "SIMULATED"
     """It ran on software GPUs, and the others did not."""
 
@@ -100,8 +101,9 @@ def judge(cell: CellRecord, repeats: Repeats) -> Verdict:
     question then.
     """
     found = _found(cell, repeats)
+    caveats = [_beyond_training(cell)] if _holds_beyond_training(cell) else []
     marks = dict.fromkeys(mark for record in cell.points for mark in record.marks)
-    return Verdict(tuple(found), "; ".join([*found.values(), *cell.caveats]), tuple(marks))
+    return Verdict(tuple(found), "; ".join([*found.values(), *caveats, *cell.caveats]), tuple(marks))
 
 
 def _found(cell: CellRecord, repeats: Repeats) -> dict[Unranked, str]:
@@ -119,7 +121,7 @@ def _found(cell: CellRecord, repeats: Repeats) -> dict[Unranked, str]:
             found[Unranked.TOO_FEW_REPEATS] = f"too few valid repeats ({counts}; the sweep asks for {repeats.minimum})"
         if cell.drop is not None:
             found[Unranked.CORRECTNESS_DROP] = cell.drop
-    if cell.out_of_distribution:
+    if cell.out_of_distribution and not _holds_beyond_training(cell):
         found[Unranked.OUT_OF_DISTRIBUTION] = _beyond_training(cell)
     if cell.simulated and cell.among_real:
         found[Unranked.SIMULATED] = "ran on software GPUs, beside cells on real ones"
@@ -135,6 +137,12 @@ def _invalid(records: Sequence[PointRecord]) -> str:
     return "; ".join(
         f"no valid repeat at {record.point.label} ({', '.join(record.reasons) or 'not measured'})" for record in records
     )
+
+
+def _holds_beyond_training(cell: CellRecord) -> bool:
+    """Whether it is known that the drafter is as good with this block size as where it was trained."""
+    ran = cell.out_of_distribution and cell.state is JobState.SUCCEEDED
+    return ran and cell.depths is not None and cell.depths.deepest > 0 and cell.depths.collapse is None
 
 
 def _beyond_training(cell: CellRecord) -> str:

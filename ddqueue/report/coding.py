@@ -7,13 +7,13 @@ from typing import Any
 
 from ddqueue.domain.coding import Outcome
 from ddqueue.domain.correctness import CodingScores, Drop, drops
-from ddqueue.domain.failures import Failure
 from ddqueue.domain.states import JobState
 
 Row = Mapping[str, Any]
 
 NOT_ASKED_FOR = "-"
 NOT_MEASURED = "not measured"
+BY_HAND = "(by hand)"
 DROP_MARK = "*"
 
 
@@ -47,21 +47,14 @@ def drops_of(row: Row, rows: Sequence[Row]) -> tuple[Drop, ...]:
 
 def coding_text(row: Row, found: Sequence[Drop] = ()) -> str:
     """`5/5 · 18/20 at C=8`; a star where answers are worse than the baseline's."""
+    if row.get("imported_coding"):
+        return f"{row['imported_coding']} {BY_HAND}"
     if not row.get("coding_asked"):
         return NOT_ASKED_FOR
     parts = [_part(scores) for scores in scores_of(row)]
     if not parts:
         return NOT_MEASURED
     return " · ".join(parts) + (f" {DROP_MARK}" if found else "")
-
-
-def drop_notes(rows: Sequence[Row]) -> list[str]:
-    """What stands below a table for each of its rows that has a drop."""
-    return [
-        f"{DROP_MARK}  {Failure.CORRECTNESS_DROP}, {row['label']}: {drop.words}"
-        for row in rows
-        for drop in drops_of(row, rows)
-    ]
 
 
 def pooled_coding(rows: Sequence[Row]) -> list[dict[str, Any]] | None:

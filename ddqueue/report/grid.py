@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+LINE_COLUMNS = 120
+"""Tables are as wide as their content; text around them is kept within this."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,15 @@ def visible(text: str) -> str:
     return "".join(
         character if unicodedata.category(character) not in ("Cc", "Cf", "Zl", "Zp") else _escaped(character)
         for character in text
+    )
+
+
+def wrapped(note: str) -> str:
+    """A note below a table, in lines of at most LINE_COLUMNS; what follows its first line is indented."""
+    return "\n".join(
+        textwrap.wrap(
+            visible(note), LINE_COLUMNS, subsequent_indent="     ", break_long_words=False, break_on_hyphens=False
+        )
     )
 
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
 
 from ddqueue.domain.statistics import mean_interval
-from ddqueue.domain.sweep import Point
+from ddqueue.domain.sweep import Point, Repeats
 from ddqueue.report.coding import coding_text, drops_of
-from ddqueue.report.grid import Grid, as_csv, as_markdown, as_plain, visible
-from ddqueue.report.table import HostTable, host_tables, measured, point_heads
+from ddqueue.report.grid import as_csv, as_markdown, as_plain, visible, wrapped
+from ddqueue.report.judgement import Judgement
+from ddqueue.report.point_names import point_heads
+from ddqueue.report.results_document import results_document
+from ddqueue.report.table import HostTable, host_tables, measured
+from ddqueue.report.verdicts import verdict_words
 from ddqueue.report.visits import Row
 
 
@@ -25,95 +27,75 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def render(sweep: str, rows: Sequence[Row], points: Sequence[Point], form: Format, by_visit: bool = False) -> str:
-    """The results of `sweep` (`name@revision`) in one of the forms; `rows` and `points` as in `host_tables`.
-
-    CSV and JSON always hold one entry a visit.
-    """
+def render(sweep: str, judgement: Judgement, form: Format, by_visit: bool = False) -> str:
+    """The results of `sweep` (`name@revision`) in one of the forms. CSV always holds one entry a visit."""
     if form is Format.CSV:
-        return _csv(rows, points)
+        return _csv(judgement)
     if form is Format.JSON:
-        return json.dumps(
-            {"sweep": sweep, "jobs": [_job(row, rows, points) for row in rows]}, indent=2, allow_nan=False
-        )
-    tables = host_tables(sweep, rows, points, by_visit)
-    if form is Format.MARKDOWN:
-        return "\n\n".join(_said(table, "### ", "\n\n", as_markdown) for table in tables)
-    return "\n\n".join(_said(table, "", "\n", as_plain) for table in tables)
+        return json.dumps(results_document(sweep, judgement), indent=2, allow_nan=False)
+    said = _in_markdown if form is Format.MARKDOWN else _in_plain
+    return "\n\n".join(said(table) for table in host_tables(sweep, judgement, by_visit))
 
 
-def _said(table: HostTable, mark: str, gap: str, draw: Callable[[Grid], str]) -> str:
-    parts = [mark + visible(table.title)]
-    if table.hypothesis:
-        parts.append(f"hypothesis: {visible(table.hypothesis)}")
-    return gap.join([*parts, draw(table.grid), *table.notes])
+def _in_plain(table: HostTable) -> str:
+    parts = [visible(table.title), *_hypothesis(table), as_plain(table.grid), *map(wrapped, table.notes)]
+    if table.leaders is not None:
+        leaders = table.leaders
+        parts += ["", visible(leaders.title), as_plain(leaders.grid), *map(wrapped, leaders.notes)]
+    return "\n".join(parts)
 
 
-def _job(row: Row, rows: Sequence[Row], points: Sequence[Point]) -> dict[str, Any]:
-    return {
-        "job_id": row["job_id"],
-        "host": row["host"],
-        "parallel": row["parallel"],
-        "visit": row["visit"],
-        "control": row["control"],
-        "cell_hash": row["cell_hash"],
-        "label": row["label"],
-        "baseline": row["baseline"],
-        "out_of_distribution": row["out_of_distribution"],
-        "simulated": row["simulated"],
-        "hypothesis": row["hypothesis"],
-        "state": row["state"],
-        "failure": row["failure"],
-        "evidence": row["evidence"],
-        "acceptance_length": row["acceptance_length"],
-        "coding": row.get("coding"),
-        "correctness_drops": [{**asdict(drop), "words": drop.words} for drop in drops_of(row, rows)],
-        "points": [found for point in points if (found := _point(row, point)) is not None],
-    }
+def _in_markdown(table: HostTable) -> str:
+    parts = [f"### {visible(table.title)}", *_hypothesis(table), as_markdown(table.grid), _listed(table.notes)]
+    if table.leaders is not None:
+        leaders = table.leaders
+        parts += [f"#### {visible(leaders.title)}", as_markdown(leaders.grid), _listed(leaders.notes)]
+    return "\n\n".join(part for part in parts if part)
 
 
-def _point(row: Row, point: Point) -> dict[str, Any] | None:
-    found = measured(row, point)
-    if found is None:
-        return None
-    interval = mean_interval(found["values_tok_s"])
-    return {
-        **found,
-        "low_tok_s": interval.low if interval else None,
-        "high_tok_s": interval.high if interval else None,
-    }
+def _hypothesis(table: HostTable) -> list[str]:
+    return [f"hypothesis: {visible(table.hypothesis)}"] if table.hypothesis else []
 
 
-def _csv(rows: Sequence[Row], points: Sequence[Point]) -> str:
-    plain = (
-        "job_id",
-        "host",
-        "parallel",
-        "visit",
-        "control",
-        "cell_hash",
-        "label",
-        "baseline",
-        "out_of_distribution",
-        "simulated",
-        "state",
-    )
-    heads = [*plain, "failure"]
-    for head in point_heads(points):
+def _listed(notes: Sequence[str]) -> str:
+    return "\n".join(f"- {visible(note)}" for note in notes)
+
+
+_PLAIN_COLUMNS = (
+    "job_id",
+    "host",
+    "parallel",
+    "visit",
+    "control",
+    "cell_hash",
+    "label",
+    "baseline",
+    "out_of_distribution",
+    "simulated",
+    "state",
+    "failure",
+)
+
+
+def _csv(judgement: Judgement) -> str:
+    heads = list(_PLAIN_COLUMNS)
+    for head in point_heads(judgement.points):
         heads += [f"{head} tok/s", f"{head} +-tok/s", f"{head} n"]
     lines = []
-    for row in rows:
-        line = [row[name] for name in (*plain, "failure")]
-        for point in points:
-            line += _numbers(row, point)
-        coding = coding_text(row, drops_of(row, rows)) if row.get("coding") else None
-        lines.append([*line, row["acceptance_length"], coding])
-    return as_csv([*heads, "acceptance_length", "coding"], lines)
+    for row in judgement.rows:
+        line = [row[name] for name in _PLAIN_COLUMNS]
+        for point in judgement.points:
+            line += _numbers(row, point, judgement.measure.repeats)
+        coding = coding_text(row, drops_of(row, judgement.rows)) if row.get("coding") else None
+        cell = judgement.cell_of(row)
+        verdict = verdict_words(cell, judgement.points) or cell.verdict.words or None
+        lines.append([*line, row["acceptance_length"], coding, cell.verdict.is_ranked, verdict])
+    return as_csv([*heads, "acceptance_length", "coding", "ranked", "verdict"], lines)
 
 
-def _numbers(row: Row, point: Point) -> list[float | int | None]:
+def _numbers(row: Row, point: Point, repeats: Repeats) -> list[float | int | None]:
     found = measured(row, point)
     if found is None:
         return [None, None, None]
-    interval = mean_interval(found["values_tok_s"])
+    interval = mean_interval(found["values_tok_s"], repeats=repeats)
     return [found["mean_tok_s"], interval.half_width if interval else None, found["n"]]

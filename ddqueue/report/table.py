@@ -1,30 +1,40 @@
 """The table of a sweep: one a host, one row a configuration, one column a point.
 
-Pure: takes rows of the view `results`.
+Pure: takes a judged sweep.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ddqueue.domain.pooling import FEWEST_VISITS, over_visits
 from ddqueue.domain.states import JobState
-from ddqueue.domain.sweep import Point
-from ddqueue.report.coding import coding_text, drop_notes, drops_of
+from ddqueue.domain.sweep import Point, Repeats
+from ddqueue.report.coding import DROP_MARK, coding_text, drops_of
 from ddqueue.report.grid import Grid
-from ddqueue.report.visits import Row, pooled
+from ddqueue.report.judgement import Judgement
+from ddqueue.report.leaders import Leaders, leaders_of
+from ddqueue.report.noise_notes import noise_notes
+from ddqueue.report.point_names import point_heads
+from ddqueue.report.verdicts import verdict_notes
+from ddqueue.report.visits import Row
 
 NOT_MEASURED = "not measured"
 ABSENT = "-"
 
+_NAME, _ACCEPTANCE, _CODING, _RANKED, _VISIT, _VISITS = "configuration", "accept", "coding", "ranked", "visit", "visits"
+
 SIMULATED_MARK = "[simulated]"
-OUT_OF_DISTRIBUTION_MARK = "[out of distribution]"
+OUT_OF_DISTRIBUTION_MARK = "[ood]"
 
 _INVALID_NOTE = "*  some repeats were not valid and are left out; measurements.reasons says why"
+_DROP_NOTE = f"{DROP_MARK}  of coding: worse than the baseline's; the verdict says how"
 _SIMULATED_NOTE = f"{SIMULATED_MARK}  ran on software GPUs: not a measurement of hardware"
-_OUT_OF_DISTRIBUTION_NOTE = f"{OUT_OF_DISTRIBUTION_MARK}  the drafter was not trained for this block size"
+_OUT_OF_DISTRIBUTION_NOTE = (
+    f"{OUT_OF_DISTRIBUTION_MARK}  out of distribution: the drafter was not trained for this block size"
+)
 _UNIT_NOTE = "C=n: output tokens/s at concurrency n and that context, mean ± half the 95% t interval over repeats"
 _VISITS_NOTE = (
     "visits: starts of the server that gave numbers, of all; "
@@ -34,28 +44,21 @@ _VISITS_NOTE = (
 
 @dataclass(frozen=True)
 class HostTable:
-    """One host's table with what is said above it."""
+    """One host's table, what is said above and below it, and who leads; None while nobody does."""
 
     title: str
     hypothesis: str | None
-    notes: tuple[str, ...]
     grid: Grid
+    notes: tuple[str, ...]
+    leaders: Leaders | None
 
 
-def host_tables(sweep: str, rows: Sequence[Row], points: Sequence[Point], by_visit: bool = False) -> list[HostTable]:
+def host_tables(sweep: str, judgement: Judgement, by_visit: bool = False) -> list[HostTable]:
     """The tables of `sweep` (`name@revision`), in the order in which its hosts first appear.
 
-    `rows` are those of the view `results`; `points` are the columns, in order. Visits of a configuration are pooled in
-    one row, or printed `by_visit` in the order given.
+    Visits of a configuration are pooled in one row, or printed `by_visit` in the order given.
     """
-    hosts = dict.fromkeys(row["host"] for row in rows)
-    return [_host_table(sweep, host, [row for row in rows if row["host"] == host], points, by_visit) for host in hosts]
-
-
-def point_heads(points: Sequence[Point]) -> list[str]:
-    """`C=1 60`, ...; with the output length where two points differ in nothing else."""
-    labels = [point.label for point in points]
-    return [f"{point.label} out {point.output}" if labels.count(point.label) > 1 else point.label for point in points]
+    return [_host_table(sweep, host, judgement, by_visit) for host in judgement.hosts]
 
 
 def measured(row: Row, point: Point) -> Mapping[str, Any] | None:
@@ -70,10 +73,9 @@ def measured(row: Row, point: Point) -> Mapping[str, Any] | None:
     return None
 
 
-def configuration(row: Row, with_parallel: bool) -> str:
+def configuration(row: Row, name: str) -> str:
     """The configuration's name with its marks."""
-    words = [row["parallel"]] if with_parallel else []
-    words.append(row["label"])
+    words = [name]
     if row["out_of_distribution"]:
         words.append(OUT_OF_DISTRIBUTION_MARK)
     if row["simulated"]:
@@ -81,67 +83,86 @@ def configuration(row: Row, with_parallel: bool) -> str:
     return " ".join(words)
 
 
-def _host_table(sweep: str, host: str, visits: Sequence[Row], points: Sequence[Point], by_visit: bool) -> HostTable:
-    rows = visits if by_visit else pooled(visits)
-    parallels = list(dict.fromkeys(row["parallel"] for row in rows))
-    heads: tuple[str, ...] = ("configuration", *point_heads(points), "accept", "coding")
-    body = tuple(_cells(row, rows, points, with_parallel=len(parallels) > 1) for row in rows)
-    notes = _notes(rows, body)
-    if any(row["visit"] > 1 for row in visits):
-        heads = (*heads, "visit" if by_visit else "visits")
-        body = tuple(
-            (*cells, _visit(row) if by_visit else row["visits"]) for cells, row in zip(body, rows, strict=True)
-        )
-        notes += [] if by_visit else [_VISITS_NOTE]
-    title = f"{sweep} on {host}, {', '.join(parallels)}"
+def _host_table(sweep: str, host: str, judgement: Judgement, by_visit: bool) -> HostTable:
+    visits = [row for row in judgement.rows if row["host"] == host]
+    cells = [cell for cell in judgement.cells if cell.measured.server[0] == host]
+    rows = visits if by_visit else [cell.measured.row for cell in cells]
+    verdicts = verdict_notes(cells, judgement.points)
+    columns = _columns(judgement, visits, by_visit)
+    body = tuple(_cells(row, rows, judgement, verdicts.words[judgement.cell_of(row).measured.key]) for row in rows)
+    grid = Grid(
+        tuple(columns),
+        tuple(tuple(cells[head] for head in columns) for cells in body),
+        right=frozenset(range(1, len(judgement.points) + 2)),
+    )
+    title = f"{sweep} on {host}, {', '.join(parallel for _, parallel in judgement.servers(host))}"
     simulated = [row["simulated"] for row in rows]
     if any(simulated):
         title += " (simulated)" if all(simulated) else " (partly simulated)"
     return HostTable(
         title=title,
-        hypothesis=rows[0]["hypothesis"],
-        notes=tuple(notes),
-        grid=Grid(heads, body, right=frozenset(range(1, len(points) + 2))),
+        hypothesis=visits[0]["hypothesis"],
+        grid=grid,
+        notes=(*_legend(rows, grid), *verdicts.notes, *noise_notes(judgement, host)),
+        leaders=leaders_of(judgement, host),
     )
 
 
-def _cells(row: Row, rows: Sequence[Row], points: Sequence[Point], with_parallel: bool) -> tuple[str, ...]:
-    name = configuration(row, with_parallel)
-    if row["state"] != JobState.SUCCEEDED:
+def _columns(judgement: Judgement, visits: Sequence[Row], by_visit: bool) -> list[str]:
+    columns = [_NAME, *point_heads(judgement.points), _ACCEPTANCE]
+    columns += [_CODING] if any(row.get("coding_asked") for row in visits) else []
+    columns += [_RANKED]
+    if any(row["visit"] > 1 for row in visits):
+        columns += [_VISIT if by_visit else _VISITS]
+    return columns
+
+
+def _cells(row: Row, rows: Sequence[Row], judgement: Judgement, verdict: str) -> dict[str, str]:
+    """Every column that there may be, with its text."""
+    heads = point_heads(judgement.points)
+    cells = {_NAME: configuration(row, judgement.cell_of(row).name)}
+    if row["state"] == JobState.SUCCEEDED:
+        acceptance = row["acceptance_length"]
+        repeats = judgement.measure.repeats
+        for head, point in zip(heads, judgement.points, strict=True):
+            cells[head] = throughput(measured(row, point), repeats)
+        cells[_ACCEPTANCE] = ABSENT if acceptance is None else f"{acceptance:.2f}"
+        cells[_CODING] = coding_text(row, drops_of(row, rows))
+    else:
         # The state stands where the first number would: a row without numbers says at once why it has none.
         reason = f"{row['state']}: {row['failure']}" if row["failure"] else str(row["state"])
-        return (name, *([reason] + [ABSENT] * (len(points) + 1))[: len(points) + 1], ABSENT)
-    acceptance = row["acceptance_length"]
-    return (
-        name,
-        *(throughput(measured(row, point)) for point in points),
-        ABSENT if acceptance is None else f"{acceptance:.2f}",
-        coding_text(row, drops_of(row, rows)),
-    )
+        cells |= dict.fromkeys((*heads, _ACCEPTANCE, _CODING), ABSENT) | {heads[0]: reason}
+    return cells | {_RANKED: verdict, _VISIT: _visit(row), _VISITS: row.get("visits", "")}
 
 
 def _visit(row: Row) -> str:
     return f"{row['visit']} (control)" if row["control"] else str(row["visit"])
 
 
-def throughput(found: Mapping[str, Any] | None) -> str:
+def throughput(found: Mapping[str, Any] | None, repeats: Repeats) -> str:
     """`145.2 ±1.3`; a single repeat says so instead of an interval; a star where repeats were left out."""
     if found is None:
         return NOT_MEASURED
     values = found["values_tok_s"]
     if not values:
         return "invalid *"
-    interval = over_visits(found.get("visits_tok_s") or [values])
+    interval = over_visits(found.get("visits_tok_s") or [values], repeats)
     text = f"{values[0]:.1f} (n=1)" if interval is None else f"{interval.mean:.1f} ±{interval.half_width:.1f}"
     return f"{text} *" if found["n_invalid"] else text
 
 
-def _notes(rows: Sequence[Row], body: Iterable[Sequence[str]]) -> list[str]:
+def _legend(rows: Sequence[Row], grid: Grid) -> list[str]:
+    """What the signs of the table mean, as far as it has any."""
     notes = [_UNIT_NOTE]
+    if _VISITS in grid.heads:
+        notes.append(_VISITS_NOTE)
     if any(row["out_of_distribution"] for row in rows):
         notes.append(_OUT_OF_DISTRIBUTION_NOTE)
     if any(row["simulated"] for row in rows):
         notes.append(_SIMULATED_NOTE)
-    if any(cell.endswith("*") for cells in body for cell in cells[1:-1]):
+    starred = {head for cells in grid.rows for head, text in zip(grid.heads, cells, strict=True) if text.endswith("*")}
+    if starred - {_CODING}:
         notes.append(_INVALID_NOTE)
-    return notes + drop_notes(rows)
+    if _CODING in starred:
+        notes.append(_DROP_NOTE)
+    return notes

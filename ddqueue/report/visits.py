@@ -25,14 +25,38 @@ def pooled(rows: Sequence[Row]) -> list[Row]:
     Without any such visit it has the state and failure of the one that says most. `visits` tells how many there are and
     how many gave numbers. A configuration with one visit keeps its row.
     """
+    servers = list(dict.fromkeys((row["host"], row["parallel"]) for row in rows))
+    return sorted(
+        (_pooled(group) for group in grouped(rows).values()),
+        key=lambda row: (servers.index((row["host"], row["parallel"])), row["cell_position"]),
+    )
+
+
+def grouped(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
+    """The visits of each configuration, by host, parallelism and the configuration's hash, in the order given."""
     groups: dict[tuple[str, str, str], list[Row]] = {}
     for row in rows:
         groups.setdefault((row["host"], row["parallel"], row["cell_hash"]), []).append(row)
-    servers = list(dict.fromkeys((row["host"], row["parallel"]) for row in rows))
-    return sorted(
-        (_pooled(group) for group in groups.values()),
-        key=lambda row: (servers.index((row["host"], row["parallel"])), row["cell_position"]),
+    return groups
+
+
+def visit_caveats(visits: Sequence[Row]) -> tuple[str, ...]:
+    """What became of the other visits of a configuration of which at least one gave numbers: `1 of 3 visits failed:
+    OOM_RUN`, `2 of 3 visits are still to come`."""
+    states = [JobState(row["state"]) for row in visits]
+    if JobState.SUCCEEDED not in states:
+        return ()
+    failures = dict.fromkeys(str(row["failure"]) for row in visits if row["failure"])
+    failed = sum(state in (JobState.FAILED, JobState.UNSUPPORTED) for state in states)
+    open_ones = sum(state in (JobState.QUEUED, JobState.RUNNING) for state in states)
+    cancelled = states.count(JobState.CANCELLED)
+    of = f"of {len(visits)} visits"
+    said = (
+        (failed, f"{failed} {of} failed: {', '.join(failures)}"),
+        (cancelled, f"{cancelled} {of} {'was' if cancelled == 1 else 'were'} cancelled"),
+        (open_ones, f"{open_ones} {of} {'is' if open_ones == 1 else 'are'} still to come"),
     )
+    return tuple(words for number, words in said if number)
 
 
 def _pooled(group: Sequence[Row]) -> Row:

@@ -7,6 +7,7 @@ here is refused in argparse's words and with its exit code 2; unique prefixes ar
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -199,10 +200,11 @@ def read(arguments: Sequence[str], environment: Mapping[str, str]) -> CommandLin
         UsageError: a variable of the environment that the simulator reads makes no sense.
     """
     settings = vars(_parser().parse_args(arguments))
-    faults, startup_s, noise = (settings.pop(name) for name in ("sim_fault", "sim_startup_s", "sim_noise"))
+    names = ("sim_fault", "sim_startup_s", "sim_noise", "sim_speed")
+    faults, startup_s, noise, speed = (settings.pop(name) for name in names)
     directory = environment.get("DDQUEUE_SIM_GPUS")
     options = SimOptions(
-        box=box_named(environment.get("DDQUEUE_SIM_BOX", "pcie")),
+        box=box_named(environment.get("DDQUEUE_SIM_BOX", "pcie")).at_speed(speed),
         gpus_directory=Path(directory) if directory else None,
         trained_block_size=_positive(environment, "DDQUEUE_SIM_TRAINED_BLOCK", 8),
         topk=_positive(environment, "SGLANG_DDTREE_MAX_TOPK", DEFAULT_TOPK),
@@ -230,6 +232,9 @@ def _parser() -> argparse.ArgumentParser:
     simulator.add_argument("--sim-fault", action="append", type=_fault, default=[])
     simulator.add_argument("--sim-startup-s", type=float, default=1.5)
     simulator.add_argument("--sim-noise", type=float, default=0.01)
+    simulator.add_argument(
+        "--sim-speed", type=_speed, default=1.0, help="so many times as fast as its kind: to plant a difference"
+    )
     return parser
 
 
@@ -242,6 +247,13 @@ def _fault(text: str) -> Fault:
         return parse(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def _speed(text: str) -> float:
+    speed = float(text)
+    if not 0 < speed < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is no speed; say a number above 0, such as 1.02")
+    return speed
 
 
 def _positive(environment: Mapping[str, str], name: str, default: int) -> int:

@@ -9,7 +9,7 @@ that T tokens touch (their weights are read once per step), and L the mean conte
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from ddqueue.errors import UsageError
 
@@ -68,6 +68,11 @@ class BoxCosts:
     def prefill_ms(self, tokens: int) -> float:
         """One prefill batch of `tokens` new tokens."""
         return self.prefill_fixed_ms + self.prefill_ms_per_k * tokens / 1000.0
+
+    def at_speed(self, speed: float) -> BoxCosts:
+        """The same box, at everything `speed` times as fast."""
+        durations = {name: value / speed for name, value in asdict(self).items() if "_ms" in name}
+        return self if speed == 1 else replace(self, **durations)
 
     def describe(self) -> dict[str, object]:
         """The constants and their provenance, for `/server_info`."""

@@ -23,7 +23,7 @@ STATEMENT_TIMEOUT_S = 30.0
 # A cut cable must be noticed within seconds at both ends: without tcp_user_timeout a query just sent waits for the
 # whole cut, and without the server's keepalives a dead client's locks live for two hours.
 _CLIENT_PATIENCE: dict[str, int] = {
-    "connect_timeout": 3,
+    "connect_timeout": 2,
     "tcp_user_timeout": 4000,
     "keepalives": 1,
     "keepalives_idle": 3,

@@ -17,6 +17,8 @@ class EventKind(StrEnum):
     """What can happen."""
 
     SUBMITTED = "submitted"
+    IMPORTED = "imported"
+    """Results measured by hand were brought in from a file."""
     CLAIMED = "claimed"
     FINISHED = "finished"
     LOST = "lost"

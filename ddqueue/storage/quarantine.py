@@ -11,6 +11,7 @@ from ddqueue.domain.failures import Failure
 from ddqueue.domain.states import AttemptOutcome
 from ddqueue.storage.events import EventKind, write_event
 from ddqueue.storage.statements import statement
+from ddqueue.storage.webhooks import tell_quarantine
 
 _LOOK_BACK = 100
 """Attempts the breaker looks at: a row that many attempts that do not count would have to hide was no row."""
@@ -41,6 +42,7 @@ def _shut(connection: Connection, host: str, failure: Failure, reason: str, deta
     found = {"host": host, "failure": failure.value, "reason": reason}
     if connection.execute(statement("quarantine_host"), found).first() is not None:
         write_event(connection, EventKind.QUARANTINED, {"failure": failure, "reason": reason, **detail}, host=host)
+        tell_quarantine(connection, host)
 
 
 def _newest_class(tripped: Tripped) -> Failure:

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, Engine, text
 
 from ddqueue.errors import UsageError
 from ddqueue.storage.engine import transaction
-from ddqueue.storage.references import SweepReference, find_sweep
+from ddqueue.storage.references import SweepReference, find_sweep, no_such_job
 from ddqueue.storage.statements import statement
 
 Row = dict[str, Any]
@@ -56,6 +56,27 @@ class PostgresReader:
                 sweep_id=sweep_id,
             )
 
+    def repeats(self, sweep_id: int) -> list[Row]:
+        """Every repeat of the sweep's accepted attempts, valid or not, in the order taken; `start` names the start of
+        the server that it was measured on."""
+        return self._rows("read_repeats", sweep_id=sweep_id)
+
+    def cells(self, sweep_id: int) -> list[Row]:
+        """The sweep's configurations, in the order asked: `cell_hash`, `label`, and `canonical` in full."""
+        return self._rows("read_cells", sweep_id=sweep_id)
+
+    def job_names(self, job_id: int) -> Row:
+        """What a job's number stands for: `sweep_id`, `sweep` (name@revision), `host`, `parallel` and `cell_hash`.
+
+        Raises:
+            UsageError: there is no such job.
+        """
+        with transaction(self._sql_engine) as connection:
+            found = _fetch(connection, _JOB_NAMES, job_id=job_id)
+        if not found:
+            raise UsageError(no_such_job(job_id))
+        return found[0]
+
     def measure(self, sweep_id: int) -> dict[str, Any]:
         """What the sweep asked to be measured: the form that domain.sweep.Measure.from_json reads."""
         with transaction(self._sql_engine) as connection:
@@ -72,7 +93,7 @@ class PostgresReader:
             connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"))
             found = _fetch(connection, _JOB, job_id=job_id)
             if not found:
-                raise UsageError(f"there is no job {job_id}; `ddqueue status` lists the jobs of a sweep")
+                raise UsageError(no_such_job(job_id))
             attempts = _fetch(
                 connection, "SELECT * FROM attempts WHERE job_id = :job_id ORDER BY number", job_id=job_id
             )
@@ -94,6 +115,13 @@ SELECT j.*, s.name AS sweep, s.revision, s.model, s.engine, c.label, c.canonical
 FROM jobs AS j
 JOIN sweeps AS s ON s.id = j.sweep_id
 JOIN cells AS c ON c.sweep_id = j.sweep_id AND c.hash = j.cell_hash
+WHERE j.id = :job_id
+"""
+
+_JOB_NAMES = """
+SELECT j.sweep_id, s.name || '@' || s.revision AS sweep, j.host, j.parallel, j.cell_hash
+FROM jobs AS j
+JOIN sweeps AS s ON s.id = j.sweep_id
 WHERE j.id = :job_id
 """
 

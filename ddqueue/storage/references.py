@@ -57,8 +57,13 @@ def find_target(sql_engine: Engine, reference: str) -> Target:
         job_id, jobs = int(reference), tables.jobs
         sweep_id = connection.execute(select(jobs.c.sweep_id).where(jobs.c.id == job_id)).scalar_one_or_none()
         if sweep_id is None:
-            raise UsageError(f"there is no job {job_id}; `ddqueue status` lists the jobs of a sweep")
+            raise UsageError(no_such_job(job_id))
         return Target(sweep_id, job_id)
+
+
+def no_such_job(job_id: int) -> str:
+    """What a person reads who named a job that is not there."""
+    return f"there is no job {job_id}; `ddqueue status` lists the jobs of a sweep"
 
 
 def _find_sweep(connection: Connection, reference: str) -> SweepReference:

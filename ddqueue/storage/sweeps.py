@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Engine, insert, text
@@ -16,6 +16,7 @@ from ddqueue.storage.engine import transaction
 from ddqueue.storage.events import EventKind, announce, write_event
 from ddqueue.storage.statements import statement
 from ddqueue.storage.storable import Cleaner
+from ddqueue.storage.webhooks import add_webhook
 
 
 class PostgresSweepStore:
@@ -25,26 +26,42 @@ class PostgresSweepStore:
         self._sql_engine = sql_engine
 
     def add(
-        self, sweep: Sweep, jobs: Sequence[JobSpec], hosts: Sequence[Host], priority: int = 0, after: int | None = None
+        self,
+        sweep: Sweep,
+        jobs: Sequence[JobSpec],
+        hosts: Sequence[Host],
+        priority: int = 0,
+        after: int | None = None,
+        webhook: str | None = None,
     ) -> Submitted:
         """Store the sweep as a new revision of its name; the dispatcher is woken when the transaction commits.
 
-        `hosts` must hold every host that a job names; `after` is the id of the sweep that must have ended before.
-        Raises NotReachable.
+        `hosts` must hold every host that a job names; `after` is the id of the sweep that must have ended before;
+        `webhook` is the URL that is told of its end. Raises NotReachable.
         """
         cleaner = Cleaner()
         with transaction(self._sql_engine) as connection:
-            revision = _next_revision(connection, sweep.name)
-            sweep_id = _add_sweep(connection, sweep, revision, priority, after, cleaner)
-            connection.execute(insert(tables.cells), _cell_rows(sweep, sweep_id, cleaner))
-            _remember_hosts(connection, hosts)
+            sweep_id, revision = store_sweep(connection, sweep, hosts, cleaner, priority=priority, after_sweep_id=after)
             if jobs:
-                connection.execute(insert(tables.jobs), _job_rows(jobs, sweep_id))
+                connection.execute(insert(tables.jobs), job_rows(jobs, sweep_id))
+            if webhook is not None:
+                add_webhook(connection, sweep_id, webhook)
             write_event(connection, EventKind.SUBMITTED, {"revision": revision, "jobs": len(jobs)}, sweep_id=sweep_id)
             if cleaner.notes:
                 write_event(connection, EventKind.CLEANED, {"fields": cleaner.notes}, sweep_id=sweep_id)
             announce(connection)
         return Submitted(sweep_id, sweep.name, revision, len(jobs))
+
+
+def store_sweep(
+    connection: Connection, sweep: Sweep, hosts: Sequence[Host], cleaner: Cleaner, **more: Any
+) -> tuple[int, int]:
+    """The sweep with its cells and hosts, but no job; returns its id and revision. `more` are further columns."""
+    revision = _next_revision(connection, sweep.name)
+    sweep_id = _add_sweep(connection, sweep, revision, cleaner, more)
+    connection.execute(insert(tables.cells), _cell_rows(sweep, sweep_id, cleaner))
+    _remember_hosts(connection, hosts)
+    return sweep_id, revision
 
 
 def _next_revision(connection: Connection, name: str) -> int:
@@ -54,9 +71,7 @@ def _next_revision(connection: Connection, name: str) -> int:
     return int(connection.execute(statement("next_revision"), {"name": name}).scalar_one())
 
 
-def _add_sweep(
-    connection: Connection, sweep: Sweep, revision: int, priority: int, after: int | None, cleaner: Cleaner
-) -> int:
+def _add_sweep(connection: Connection, sweep: Sweep, revision: int, cleaner: Cleaner, more: Mapping[str, Any]) -> int:
     row = insert(tables.sweeps).values(
         name=sweep.name,
         revision=revision,
@@ -65,11 +80,10 @@ def _add_sweep(
         hypothesis=cleaner.optional_text(sweep.hypothesis, "hypothesis"),
         out_of_distribution=sweep.out_of_distribution.value,
         simulated=sweep.simulated,
-        priority=priority,
-        after_sweep_id=after,
         file_name=cleaner.text(sweep.file_name, "file_name"),
         file_text=cleaner.text(sweep.file_text, "file_text"),
         measure=sweep.measure.to_json(),
+        **more,
     )
     return int(connection.execute(row.returning(tables.sweeps.c.id)).scalar_one())
 
@@ -96,7 +110,8 @@ def _cell_rows(sweep: Sweep, sweep_id: int, cleaner: Cleaner) -> list[dict[str, 
     return rows
 
 
-def _job_rows(jobs: Sequence[JobSpec], sweep_id: int) -> list[dict[str, Any]]:
+def job_rows(jobs: Sequence[JobSpec], sweep_id: int) -> list[dict[str, Any]]:
+    """The rows of `jobs`, in the order in which they are to run."""
     return [
         {
             "sweep_id": sweep_id,

@@ -16,6 +16,7 @@ CREATE TABLE sweeps (
     file_name TEXT NOT NULL,
     file_text TEXT NOT NULL,
     measure JSONB NOT NULL,
+    imported JSONB,
     CONSTRAINT sweeps_pkey PRIMARY KEY (id),
     CONSTRAINT sweeps_after_sweep_id_fkey FOREIGN KEY(after_sweep_id) REFERENCES sweeps (id) ON DELETE SET NULL,
     CONSTRAINT sweeps_name_revision_key UNIQUE (name, revision),
@@ -34,6 +35,7 @@ COMMENT ON COLUMN sweeps.priority IS 'higher goes first';
 COMMENT ON COLUMN sweeps.after_sweep_id IS 'none of its jobs starts before every job of that sweep has ended';
 COMMENT ON COLUMN sweeps.file_text IS 'the submitted file, as it was';
 COMMENT ON COLUMN sweeps.measure IS 'points [[concurrency, context, output]], repeats, coding';
+COMMENT ON COLUMN sweeps.imported IS 'null = measured by ddqueue; else whence its numbers came: file, sha256, by, measured_on, note';
 
 CREATE TABLE cells (
     sweep_id BIGINT NOT NULL,

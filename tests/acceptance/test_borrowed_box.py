@@ -250,6 +250,21 @@ def test_an_attempt_ends_with_the_hours_and_what_it_measured_is_not_measured_aga
     assert {row["repeat"] for row in second["measurements"]} >= {2, 3}
 
 
+def test_an_attempt_that_does_not_end_with_the_hours_is_killed(borrowed: Installation, production: Production) -> None:
+    borrowed.set("DDQUEUE_PAST_HOURS_S", "1")
+    sweep = borrowed.submit(sweep_text("frozen", points=LONG))
+    borrowed.start_all(HOST)
+    row = borrowed.wait_measuring(HOST)
+    (attempt,) = borrowed.show(row["job_id"])["attempts"]
+    os.kill(attempt["runner_pid"], signal.SIGSTOP)
+    now = datetime.now().astimezone()
+    rewrite_inventory(borrowed, production.borrow(idle="1h", hours=hours_around(now, 2, 3)))
+    wait_given_back(borrowed, production)
+    assert borrowed.servers(HOST) == []
+    borrowed.wait(sweep, lambda jobs: jobs[0]["state"] == "queued")
+    assert [one["outcome"] for one in borrowed.show(row["job_id"])["attempts"]] == ["lost"]
+
+
 def test_production_does_not_stop_for_a_job_that_was_cancelled(borrowed: Installation, production: Production) -> None:
     sweep = borrowed.submit(sweep_text("cancelled"))
     (job,) = borrowed.jobs(sweep)

@@ -5,17 +5,21 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from storage_world import POINTS, World, a_measurement
+from storage_world import POINTS, RTX, World, a_measurement, a_sweep
 
 from ddqueue.domain.failures import Failure
+from ddqueue.domain.marks import Mark
 from ddqueue.domain.retry import Decision
 from ddqueue.domain.states import AttemptOutcome, JobState
+from ddqueue.domain.sweep import Control, Measure, Repeats
 
 ENTRY = "from ddqueue.cli.main import main; main()"
 
@@ -59,11 +63,15 @@ def test_results_prints_one_table_a_host(world: World) -> None:
     rtx, b300 = done.stdout.split("\n\n")
     assert b300.startswith("kimi-ddtree@1 on b300, EP8 (simulated)\nhypothesis: small budgets win at C=32\n")
     lines = [line.split() for line in rtx.splitlines()[4:7]]
+    # s = 1, t(0.975, 2) = 4.303: 4.303 / sqrt(3) = 2.48, and 15% more because the repeats may stop by themselves.
     assert lines == [
-        ["baseline", "[simulated]", "145.0", "±2.5", "not", "measured", "3.66", "not", "measured"],
-        ["b8", "t4", "w2048", "[simulated]", "failed:", "OOM_CAPTURE", "-", "-", "-"],
-        ["b16", "t4", "w2048", "[simulated]", "queued", "-", "-", "-"],
+        ["baseline", "[simulated]", "145.0", "±2.9", "not", "measured", "3.66", "no", "[1]"],
+        ["b8", "t4", "w2048", "[simulated]", "failed:", "OOM_CAPTURE", "-", "-", "no", "[2]"],
+        ["b16", "t4", "w2048", "[simulated]", "queued", "-", "-", "no"],
     ]
+    assert "[1]  not ranked (INVALID): no valid repeat at C=32 4k (not measured)\n" in rtx
+    assert "[2]  not ranked (FAILED): failed: OOM_CAPTURE; 26/58\n" in rtx
+    assert "no control cell: the noise floor is unknown" in rtx
 
 
 def test_results_for_programs(world: World) -> None:
@@ -73,6 +81,36 @@ def test_results_for_programs(world: World) -> None:
     text = ddqueue(world.database_url, "results", "kimi-ddtree", "--format", "csv").stdout
     assert [row["failure"] for row in csv.DictReader(text.splitlines())].count("OOM_CAPTURE") == 1
     assert ddqueue(world.database_url, "results", "kimi-ddtree", "--format", "markdown").stdout.startswith("### kimi")
+
+
+def test_verdict_noise_and_ranking_of_a_whole_sweep(world: World) -> None:
+    """Both cells of a host measured, the control twice: what a person and a program read of it."""
+    cells = a_sweep("whole", budgets=(8,), hosts=(RTX,))
+    control = Control(cells.cells[0].cell.hash, 1)
+    world.submit(replace(cells, measure=Measure(POINTS, Repeats(3, 3), control=control)), hosts=(RTX,))
+    query = "SELECT j.id FROM jobs AS j JOIN sweeps AS s ON s.id = j.sweep_id WHERE s.name = 'whole' ORDER BY position"
+    for job_id, tok_s, marks in zip(world.column(query), (50.0, 145.0, 50.2), ((), ("THROTTLED",), ()), strict=True):
+        claim = world.claim(job_id)
+        for point in POINTS:
+            for repeat in (1, 2, 3):
+                measured = a_measurement(point, repeat, tok_s * (1 + 0.001 * repeat), marks=tuple(map(Mark, marks)))
+                world.attempts.record_measurement(claim, measured)
+        world.succeed(claim)
+    document = json.loads(ddqueue(world.database_url, "results", "whole", "--json").stdout)
+    assert [(cell["label"], cell["ranked"], cell["marks"]) for cell in document["cells"]] == [
+        ("baseline", True, []),
+        ("b8 t4 w2048", True, ["THROTTLED"]),
+    ]
+    assert [(one["visits"], one["cells"]) for one in document["noise"]] == [(2, 1), (2, 1)]
+    assert [[place["name"] for place in one["places"]] for one in document["ranking"]] == [
+        ["b8 t4 w2048", "baseline"]
+    ] * 2
+    assert document["ranking"][0]["places"][1]["first_against_it"]["beyond_noise"] is True
+    text = ddqueue(world.database_url, "results", "whole").stdout
+    assert "[1]  ranked, but know: THROTTLED\n" in text
+    assert "noise floor, from 2 visits: " in text
+    assert re.search(r"^one user +C=1 60 +b8 t4 w2048 +145\.3 +baseline +\+189\.4% ", text, re.MULTILINE)
+    assert max(map(len, text.splitlines())) <= 120
 
 
 def test_an_unknown_sweep_is_the_persons_mistake(world: World) -> None:

@@ -103,7 +103,7 @@ def test_hosts_say_what_they_work_on(world: World) -> None:
     world.submit()
     claim = world.claim(world.jobs()[1], lease_ttl_s=0.0)
     world.attempts.record_phase(claim, PhaseRecord("launch", datetime(2025, 1, 2, tzinfo=UTC), 1.0))
-    world.control.hold("b300", 3600.0, "firmware")
+    world.control.hold("b300", "firmware", 3600.0)
     b300, rtx = world.reader.hosts()
     assert (rtx["job_id"], rtx["sweep"], rtx["label"], rtx["phase"]) == (
         claim.job_id,

@@ -6,9 +6,11 @@ import csv
 import json
 from typing import Any
 
-from ddqueue.domain.sweep import Point
+from ddqueue.domain.sweep import Measure, Point
 from ddqueue.report.coding import coding_text, drops_of, pooled_coding, scores_of
+from ddqueue.report.judgement import judge_sweep
 from ddqueue.report.results import Format, render
+from ddqueue.report.table import host_tables
 
 POINT = Point(1, 60, 256)
 
@@ -72,15 +74,22 @@ def test_a_drop_is_starred_and_said() -> None:
         a_row("b16 t4", element(17, 20), element(18, 20, 8), cell_position=2),
     ]
     words = "coding under C=8: 11 of 20 where the baseline has 18; lost: p11, p12, p13, p14, p15, p16, p17"
-    table = render("kimi@1", rows, [POINT], Format.TABLE)
-    assert "18/20 · 11/20 at C=8 *\n" in table
-    assert table.splitlines()[-1] == f"*  CORRECTNESS_DROP, b8 t4: {words}"
-    assert "some repeats were not valid" not in table
-    assert "17/20 · 18/20 at C=8\n" in table
-    document = json.loads(render("kimi@1", rows, [POINT], Format.JSON))
+    judgement = judge_sweep(rows, [], Measure((POINT,)))
+    (table,) = host_tables("kimi@1", judgement)
+    assert [dict(zip(table.grid.heads, cells, strict=True))["coding"] for cells in table.grid.rows] == [
+        "18/20 · 18/20 at C=8",
+        "18/20 · 11/20 at C=8 *",
+        "17/20 · 18/20 at C=8",
+    ]
+    assert "*  of coding: worse than the baseline's; the verdict says how" in table.notes
+    assert "some repeats were not valid" not in " ".join(table.notes)
+    assert [note for note in table.notes if words in note] == [
+        f"[2]  not ranked (INVALID, CORRECTNESS_DROP): no valid repeat at C=1 60 (not measured); {words}"
+    ]
+    document = json.loads(render("kimi@1", judgement, Format.JSON))
     said = [[drop["words"] for drop in job["correctness_drops"]] for job in document["jobs"]]
     assert said == [[], [words], []]
-    texts = csv.DictReader(render("kimi@1", rows, [POINT], Format.CSV).splitlines())
+    texts = csv.DictReader(render("kimi@1", judgement, Format.CSV).splitlines())
     assert [row["coding"] for row in texts] == [
         "18/20 · 18/20 at C=8",
         "18/20 · 11/20 at C=8 *",

@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
-from ddqueue.domain.sweep import Point
-from ddqueue.report.grid import Grid, as_markdown, as_plain
+from ddqueue.domain.sweep import Measure, Point, Repeats
+from ddqueue.report.grid import LINE_COLUMNS, Grid, as_markdown, as_plain, width, wrapped
+from ddqueue.report.judgement import Judgement, judge_sweep
+from ddqueue.report.point_names import point_heads
 from ddqueue.report.results import Format, render
-from ddqueue.report.table import host_tables, point_heads, throughput
+from ddqueue.report.table import host_tables, throughput
 
 POINTS = (Point(1, 60, 256), Point(1, 1024, 256), Point(32, 4096, 256))
+FIXED = Repeats(3, 3)
 
 
 def a_point(point: Point, *values: float, n_invalid: int = 0) -> dict[str, Any]:
@@ -63,6 +66,11 @@ def without_numbers(label: str, state: str, failure: str | None = None, **change
     return a_row(label, state=state, failure=failure, points=None, acceptance_length=None, **changes)
 
 
+def judged(*rows: dict[str, Any]) -> Judgement:
+    """Without the repeats behind the numbers: what these tests are about is how the numbers stand in the table."""
+    return judge_sweep(rows, [], Measure(POINTS, FIXED))
+
+
 def test_the_table_of_one_host() -> None:
     rows = [
         without_numbers("baseline", "queued"),
@@ -71,37 +79,49 @@ def test_the_table_of_one_host() -> None:
         without_numbers("bs16 b32 t4 w2048", "failed", "OOM_CAPTURE", out_of_distribution=True),
         without_numbers("b16 t4 w2048", "running"),
     ]
-    title, hypothesis, *lines = render("kimi@2", rows, POINTS, Format.TABLE).splitlines()
+    title, hypothesis, *lines = render("kimi@2", judged(*rows), Format.TABLE).splitlines()
     assert title == "kimi@2 on rtx6000, EP8"
     assert hypothesis == "hypothesis: small budgets win at C=32"
     cells = [re.split(" {2,}", line) for line in lines]
     assert [cells[0], *cells[2:7]] == [
-        ["configuration", "C=1 60", "C=1 1k", "C=32 4k", "accept", "coding"],
-        ["baseline", "queued", "-", "-", "-", "-"],
-        ["b8 t4 w2048", "145.0 ±2.5", "109.2 (n=1)", "456.8 ±0.0 *", "4.51", "not measured"],
-        ["b8 t4 none", "10.0 ±0.0", "not measured", "not measured", "-", "-"],
-        ["bs16 b32 t4 w2048 [out of distribution]", "failed: OOM_CAPTURE", "-", "-", "-", "-"],
-        ["b16 t4 w2048", "running", "-", "-", "-", "-"],
+        ["configuration", "C=1 60", "C=1 1k", "C=32 4k", "accept", "coding", "ranked"],
+        ["baseline", "queued", "-", "-", "-", "-", "no"],
+        ["b8 t4 w2048", "145.0 ±2.5", "109.2 (n=1)", "456.8 ±0.0 *", "4.51", "not measured", "no [1]"],
+        ["b8 t4 none", "10.0 ±0.0", "not measured", "not measured", "-", "-", "no [1]"],
+        ["bs16 b32 t4 w2048 [ood]", "failed: OOM_CAPTURE", "-", "-", "-", "-", "no [2]"],
+        ["b16 t4 w2048", "running", "-", "-", "-", "-", "no"],
     ]
-    assert lines[7:] == [
+    assert lines[7:10] == [
         "C=n: output tokens/s at concurrency n and that context, mean ± half the 95% t interval over repeats",
-        "[out of distribution]  the drafter was not trained for this block size",
+        "[ood]  out of distribution: the drafter was not trained for this block size",
         "*  some repeats were not valid and are left out; measurements.reasons says why",
     ]
 
 
+def test_coding_has_a_column_only_where_it_was_asked_for() -> None:
+    (table,) = host_tables("kimi@1", judged(a_row("b8", coding_asked=False)))
+    assert table.grid.heads == ("configuration", "C=1 60", "C=1 1k", "C=32 4k", "accept", "ranked")
+
+
+def test_notes_stay_within_a_terminal() -> None:
+    lines = wrapped(f"[1]  {'some words ' * 30}").splitlines()
+    assert [line[:5] for line in lines] == ["[1]  ", "     ", "     "]
+    assert all(width(line) <= LINE_COLUMNS for line in lines)
+    assert wrapped("one\x1b[31m line\nmore") == "one\\x1b[31m line\\nmore"
+
+
 def test_simulated_is_said_in_the_title_and_on_every_row() -> None:
-    (table,) = host_tables("kimi@1", [a_row("b8", simulated=True), a_row("b16", simulated=True)], POINTS)
+    (table,) = host_tables("kimi@1", judged(a_row("b8", simulated=True), a_row("b16", simulated=True)))
     assert table.title == "kimi@1 on rtx6000, EP8 (simulated)"
     assert [row[0] for row in table.grid.rows] == ["b8 [simulated]", "b16 [simulated]"]
     assert "[simulated]  ran on software GPUs: not a measurement of hardware" in table.notes
-    (mixed,) = host_tables("kimi@1", [a_row("b8", simulated=True), a_row("b16")], POINTS)
+    (mixed,) = host_tables("kimi@1", judged(a_row("b8", simulated=True), a_row("b16")))
     assert mixed.title == "kimi@1 on rtx6000, EP8 (partly simulated)"
 
 
 def test_hosts_have_tables_of_their_own_and_parallelisms_share_one() -> None:
     rows = [a_row("b8"), a_row("b8", parallel="TP8"), a_row("b8", host="b300", parallel="TP8")]
-    first, second = host_tables("kimi@1", rows, POINTS)
+    first, second = host_tables("kimi@1", judged(*rows))
     assert (first.title, second.title) == ("kimi@1 on rtx6000, EP8, TP8", "kimi@1 on b300, TP8")
     assert [row[0] for row in first.grid.rows] == ["EP8 b8", "TP8 b8"]
     assert [row[0] for row in second.grid.rows] == ["b8"]
@@ -123,11 +143,19 @@ def test_points_that_differ_only_in_output_are_told_apart() -> None:
     ],
 )
 def test_throughput(found: dict[str, Any] | None, text: str) -> None:
-    assert throughput(found) == text
+    assert throughput(found, FIXED) == text
+
+
+def test_an_interval_that_could_stop_itself_is_wider() -> None:
+    found = a_point(POINTS[0], 99.0, 100.0, 101.0)
+    assert throughput(found, Repeats(3, 10)) == "100.0 ±2.9"
+    # The number of visits hangs on nothing that they gave.
+    visits = {**found, "visits_tok_s": [[99.0], [100.0], [101.0]]}
+    assert throughput(visits, Repeats(3, 10)) == "100.0 ±2.5"
 
 
 def test_json_holds_numbers_and_the_interval() -> None:
-    document = json.loads(render("kimi@1", [a_row("b8"), without_numbers("b9", "queued")], POINTS, Format.JSON))
+    document = json.loads(render("kimi@1", judged(a_row("b8"), without_numbers("b9", "queued")), Format.JSON))
     measured, queued = document["jobs"]
     assert (document["sweep"], queued["state"], queued["points"], queued["coding"]) == ("kimi@1", "queued", [], None)
     low, high = measured["points"][0]["low_tok_s"], measured["points"][0]["high_tok_s"]
@@ -137,7 +165,7 @@ def test_json_holds_numbers_and_the_interval() -> None:
 
 
 def test_csv_holds_empty_fields_for_what_was_not_measured() -> None:
-    text = render("kimi@1", [a_row("b8"), without_numbers("b9", "failed", "OOM_LOAD")], POINTS, Format.CSV)
+    text = render("kimi@1", judged(a_row("b8"), without_numbers("b9", "failed", "OOM_LOAD")), Format.CSV)
     measured, failed = csv.DictReader(text.splitlines())
     assert measured["C=1 60 tok/s"] == "145.0"
     assert float(measured["C=1 60 +-tok/s"]) == pytest.approx(4.302653 / math.sqrt(3))
@@ -146,7 +174,7 @@ def test_csv_holds_empty_fields_for_what_was_not_measured() -> None:
 
 
 def test_markdown_escapes_what_would_break_the_table() -> None:
-    text = render("kimi@1", [a_row("env.X=a|b", simulated=True)], POINTS, Format.MARKDOWN)
+    text = render("kimi@1", judged(a_row("env.X=a|b", simulated=True)), Format.MARKDOWN)
     assert text.startswith("### kimi@1 on rtx6000, EP8 (simulated)\n\nhypothesis: small budgets win at C=32\n\n|")
     assert "| env.X=a\\|b [simulated] | 145.0 ±2.5 |" in text
 

@@ -75,6 +75,21 @@ def test_a_variable_that_makes_no_sense_is_named(value: str) -> None:
         command(SGLANG_DDTREE_MAX_TOPK=value)
 
 
+def test_a_box_can_be_made_faster_by_a_factor() -> None:
+    plain, faster = command(), command("--sim-speed", "1.25")
+    assert faster.options.box.step_ms(1, 9, 60.0) == pytest.approx(plain.options.box.step_ms(1, 9, 60.0) / 1.25)
+    assert faster.options.box.prefill_ms(60) == pytest.approx(plain.options.box.prefill_ms(60) / 1.25)
+    assert command("--sim-speed", "1.0").options.box == plain.options.box
+    assert "sim_speed" not in faster.settings
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "inf", "nan", "fast"])
+def test_a_speed_that_makes_no_sense_is_refused(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command(f"--sim-speed={value}")
+    assert "--sim-speed" in capsys.readouterr().err
+
+
 def test_a_tree_takes_its_topk_from_the_environment() -> None:
     line = command(*TREE, SGLANG_DDTREE_MAX_TOPK="6", DDQUEUE_SIM_TRAINED_BLOCK="4")
     resolve(line.settings, line.options)

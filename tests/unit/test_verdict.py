@@ -121,9 +121,9 @@ BEYOND = replace(GOOD, out_of_distribution=True)
             "out of distribution: it ran; the server reported no acceptance by depth",
         ),
         (
-            replace(BEYOND, depths=depths((100, 200, 300, 400))),
+            replace(BEYOND, depths=depths((50,))),
             (Unranked.OUT_OF_DISTRIBUTION,),
-            "out of distribution: it ran, and acceptance holds down to depth 3, the deepest that was reached",
+            "out of distribution: it ran, and no draft was ever tried",
         ),
         (
             replace(BEYOND, depths=depths((50, 50, 900, 0), (10, 10, 10, 970))),
@@ -138,6 +138,19 @@ def test_beyond_its_training_a_cell_gets_a_verdict_of_its_own(
 ) -> None:
     verdict = judge(cell, REPEATS)
     assert (verdict.reasons, verdict.words) == (reasons, words)
+
+
+def test_beyond_its_training_a_cell_whose_acceptance_holds_is_ranked_with_a_caveat() -> None:
+    holds = replace(BEYOND, depths=depths((100, 200, 300, 400)), caveats=("1 of 2 visits failed: OOM_RUN",))
+    verdict = judge(holds, REPEATS)
+    assert verdict.is_ranked
+    assert verdict.words == (
+        "out of distribution: it ran, and acceptance holds down to depth 3, the deepest that was reached;"
+        " 1 of 2 visits failed: OOM_RUN"
+    )
+    assert judge(replace(holds, drop="coding alone: 3 of 5"), REPEATS).reasons == (Unranked.CORRECTNESS_DROP,)
+    failed = judge(replace(holds, state=JobState.FAILED), REPEATS)
+    assert failed.reasons == (Unranked.FAILED, Unranked.OUT_OF_DISTRIBUTION)
 
 
 # A drafter trained for blocks of 8, run at 8 and at 16 on one H200, 32 requests of 192 tokens.

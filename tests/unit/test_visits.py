@@ -13,12 +13,14 @@ from ddqueue.domain.configuration import Cell, Parallelism, Speculation
 from ddqueue.domain.interleaving import count, turns
 from ddqueue.domain.pooling import over_visits
 from ddqueue.domain.statistics import mean_interval
-from ddqueue.domain.sweep import Control, Measure, Point, Sweep, SweepCell, job_count, jobs_of
+from ddqueue.domain.sweep import Control, Measure, Point, Repeats, Sweep, SweepCell, job_count, jobs_of
+from ddqueue.report.judgement import judge_sweep
 from ddqueue.report.results import Format, render
 from ddqueue.report.table import host_tables
 from ddqueue.report.visits import pooled
 
 POINT = Point(1, 60, 256)
+MEASURE = Measure((POINT,), Repeats(3, 3))
 EVERY_SHAPE = list(product(range(1, 7), range(1, 6), (None, 0, 2), (1, 2, 3, 7)))
 
 
@@ -190,14 +192,14 @@ ROWS = [
 
 
 def test_one_row_a_configuration_in_the_order_of_the_file() -> None:
-    (table,) = host_tables("s@1", ROWS, [POINT])
-    assert table.grid.heads == ("configuration", "C=1 60", "accept", "coding", "visits")
+    (table,) = host_tables("s@1", judge_sweep(ROWS, [], MEASURE))
+    assert table.grid.heads == ("configuration", "C=1 60", "accept", "coding", "ranked", "visits")
     # Means 73.1, 75, 71: s = 2.001, t(0.975, 2) = 4.303; two visits of b8 pool four repeats: s = 2.582, t(., 3) = 3.182
     assert table.grid.rows == (
-        ("baseline", "73.0 ±5.0", "1.50", "not measured", "3/3"),
-        ("b8", "143.0 ±4.1", "1.67", "not measured", "2/2"),
+        ("baseline", "73.0 ±5.0", "1.50", "not measured", "no [1]", "3/3"),
+        ("b8", "143.0 ±4.1", "1.67", "not measured", "no [1]", "2/2"),
     )
-    assert table.notes[-1].startswith("visits: starts of the server that gave numbers, of all; from 3 on the ± is over")
+    assert table.notes[1].startswith("visits: starts of the server that gave numbers, of all; from 3 on the ± is over")
 
 
 def test_acceptance_of_visits_is_by_sums() -> None:
@@ -206,7 +208,7 @@ def test_acceptance_of_visits_is_by_sums() -> None:
 
 
 def test_by_visit_every_start_has_its_row_in_the_order_run() -> None:
-    (table,) = host_tables("s@1", ROWS, [POINT], by_visit=True)
+    (table,) = host_tables("s@1", judge_sweep(ROWS, [], MEASURE), by_visit=True)
     assert [(row[0], row[1], row[-1]) for row in table.grid.rows] == [
         ("b8", "141.0 ±12.7", "1"),
         ("baseline", "73.1 ±1.3", "1 (control)"),
@@ -214,13 +216,13 @@ def test_by_visit_every_start_has_its_row_in_the_order_run() -> None:
         ("baseline", "75.0 (n=1)", "2 (control)"),
         ("baseline", "71.0 (n=1)", "3 (control)"),
     ]
-    assert "visits" not in " ".join(table.notes)
+    assert not any(note.startswith("visits: ") for note in table.notes)
 
 
 def test_one_visit_each_has_no_column_for_it() -> None:
     for by_visit in (False, True):
-        (table,) = host_tables("s@1", [a_row("b8", 1, 140.0)], [POINT], by_visit)
-        assert table.grid.heads == ("configuration", "C=1 60", "accept", "coding")
+        (table,) = host_tables("s@1", judge_sweep([a_row("b8", 1, 140.0)], [], MEASURE), by_visit)
+        assert table.grid.heads == ("configuration", "C=1 60", "accept", "coding", "ranked")
 
 
 @pytest.mark.parametrize(
@@ -239,7 +241,7 @@ def test_one_visit_each_has_no_column_for_it() -> None:
     ],
 )
 def test_visits_in_different_states(rows: list[dict[str, Any]], wanted: tuple[str, str]) -> None:
-    (table,) = host_tables("s@1", rows, [POINT])
+    (table,) = host_tables("s@1", judge_sweep(rows, [], MEASURE))
     ((_, number, *_, visits),) = table.grid.rows
     assert (number, visits) == wanted
 
@@ -250,7 +252,7 @@ def test_hosts_and_parallelisms_are_never_pooled() -> None:
 
 
 def test_csv_has_one_line_a_visit() -> None:
-    head, *lines = render("s@1", ROWS, [POINT], Format.CSV).splitlines()
+    head, *lines = render("s@1", judge_sweep(ROWS, [], MEASURE), Format.CSV).splitlines()
     assert head.split(",")[2:5] == ["parallel", "visit", "control"]
     assert [line.split(",")[3:5] for line in lines] == [
         ["1", "False"],

@@ -6,6 +6,7 @@ from ddqueue.storage.tables.coding import answers, scores
 from ddqueue.storage.tables.measurements import measurements, samples, telemetry
 from ddqueue.storage.tables.queue import fence, hosts, jobs
 from ddqueue.storage.tables.sweeps import cells, sweeps
+from ddqueue.storage.tables.webhooks import webhook_messages, webhooks
 
 __all__ = [
     "answers",
@@ -22,4 +23,6 @@ __all__ = [
     "scores",
     "sweeps",
     "telemetry",
+    "webhook_messages",
+    "webhooks",
 ]

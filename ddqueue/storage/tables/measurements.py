@@ -58,12 +58,12 @@ measurements = Table(
     Column("context_tokens", Integer, nullable=False, comment="prompt tokens asked for per request"),
     Column("output_tokens_asked", Integer, nullable=False, comment="output tokens forced per request"),
     Column("repeat", Integer, nullable=False, comment="number of the repeat of this point in this attempt"),
-    moment("started_at", null=False),
-    number("wall_s", "length of the window, seconds", null=False),
-    Column("requests_completed", Integer, nullable=False),
-    Column("requests_failed", Integer, nullable=False),
-    Column("prompt_tokens", BigInteger, nullable=False, comment="sum over completed requests"),
-    Column("output_tokens", BigInteger, nullable=False, comment="sum over completed requests"),
+    moment("started_at"),
+    number("wall_s", "length of the window, seconds"),
+    Column("requests_completed", Integer),
+    Column("requests_failed", Integer),
+    Column("prompt_tokens", BigInteger, comment="sum over completed requests"),
+    Column("output_tokens", BigInteger, comment="sum over completed requests"),
     *_RATES,
     Column("verifies", BigInteger, comment="verify steps of the target, sum over requests"),
     Column("correct_drafts", BigInteger, comment="draft tokens accepted, sum over requests"),
@@ -84,6 +84,12 @@ measurements = Table(
     CheckConstraint("valid = (cardinality(reasons) = 0)", name="invalid_has_reasons"),
     CheckConstraint(f"reasons <@ ARRAY[{_REASONS}]::text[]", name="reasons_known"),
     CheckConstraint(f"marks <@ ARRAY[{_MARKS}]::text[]", name="marks_known"),
+    # What somebody measured by hand comes without them, and is not to be filled up with zeros.
+    CheckConstraint(
+        "num_nulls(started_at, wall_s, requests_completed, requests_failed, prompt_tokens, output_tokens) = 0"
+        " OR 'IMPORTED' = ANY (marks)",
+        name="only_imported_lacks_its_window",
+    ),
     # Nothing that failed is stored as zero: a rate is positive or absent.
     CheckConstraint("NOT valid OR coalesce(output_throughput_tok_s > 0, false)", name="valid_has_throughput"),
     # greatest() sorts NaN above infinity, so that this refuses both; nulls are passed over.

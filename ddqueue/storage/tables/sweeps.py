@@ -30,6 +30,11 @@ sweeps = Table(
     text("file_name"),
     text("file_text", "the submitted file, as it was"),
     Column("measure", JSONB, nullable=False, comment="points [[concurrency, context, output]], repeats, coding"),
+    Column(
+        "imported",
+        JSONB,
+        comment="null = measured by ddqueue; else whence its numbers came: file, sha256, by, measured_on, note",
+    ),
     UniqueConstraint("name", "revision"),
     CheckConstraint("revision >= 1", name="revision_counts_from_one"),
     CheckConstraint("out_of_distribution IN ('refuse', 'allow')", name="out_of_distribution_known"),

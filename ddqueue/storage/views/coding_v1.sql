@@ -1,36 +1,6 @@
 -- One row a job and concurrency of its coding checks, of the attempt that the view `points` shows: the accepted one, else
 -- the latest. Of each answer only the newest score counts; an answer that has none yet was not graded.
 CREATE VIEW coding AS
-WITH shown AS (
-    SELECT DISTINCT ON (job_id) id, job_id, number, outcome
-    FROM attempts
-    ORDER BY job_id, (outcome IS NOT DISTINCT FROM 'succeeded') DESC, number DESC
-),
-by_problem AS (
-    SELECT
-        a.attempt_id,
-        a.suite,
-        a.suite_digest,
-        a.concurrency,
-        a.problem,
-        a.simulated,
-        min(a.id) AS first_id,
-        array_agg(coalesce(score.outcome, 'not_graded') ORDER BY a.sample) AS outcomes,
-        count(*) AS asked,
-        count(*) FILTER (WHERE score.outcome IN ('passed', 'failed', 'no_code', 'no_answer')) AS judged,
-        count(*) FILTER (WHERE score.outcome = 'passed') AS passed,
-        count(*) FILTER (WHERE score.outcome = 'failed') AS failed,
-        count(*) FILTER (WHERE score.outcome = 'no_code') AS no_code,
-        count(*) FILTER (WHERE score.outcome = 'no_answer') AS no_answer,
-        count(*) FILTER (WHERE score.outcome = 'not_asked') AS not_asked,
-        count(*) FILTER (WHERE coalesce(score.outcome, 'not_graded') = 'not_graded') AS not_graded,
-        max(score.revision) AS revision
-    FROM answers AS a
-    LEFT JOIN LATERAL (
-        SELECT s.outcome, s.revision FROM scores AS s WHERE s.answer_id = a.id ORDER BY s.revision DESC LIMIT 1
-    ) AS score ON true
-    GROUP BY a.attempt_id, a.suite, a.suite_digest, a.concurrency, a.problem, a.simulated
-)
 SELECT
     j.id AS job_id,
     s.name AS sweep,
@@ -56,11 +26,42 @@ SELECT
     sum(b.not_graded)::bigint AS not_graded,
     max(b.revision) AS score_revision,
     json_object_agg(b.problem, b.outcomes ORDER BY b.first_id) AS outcomes
-FROM shown
-JOIN jobs AS j ON j.id = shown.job_id
+FROM jobs AS j
 JOIN sweeps AS s ON s.id = j.sweep_id
 JOIN cells AS c ON c.sweep_id = j.sweep_id AND c.hash = j.cell_hash
-JOIN by_problem AS b ON b.attempt_id = shown.id
+-- Attempt and answers are looked up job by job: gathered in a CTE, all answers would be read for one job's sake.
+JOIN LATERAL (
+    SELECT t.id, t.number, t.outcome
+    FROM attempts AS t
+    WHERE t.job_id = j.id
+    ORDER BY (t.outcome IS NOT DISTINCT FROM 'succeeded') DESC, t.number DESC
+    LIMIT 1
+) AS shown ON true
+JOIN LATERAL (
+    SELECT
+        a.suite,
+        a.suite_digest,
+        a.concurrency,
+        a.problem,
+        a.simulated,
+        min(a.id) AS first_id,
+        array_agg(coalesce(score.outcome, 'not_graded') ORDER BY a.sample) AS outcomes,
+        count(*) AS asked,
+        count(*) FILTER (WHERE score.outcome IN ('passed', 'failed', 'no_code', 'no_answer')) AS judged,
+        count(*) FILTER (WHERE score.outcome = 'passed') AS passed,
+        count(*) FILTER (WHERE score.outcome = 'failed') AS failed,
+        count(*) FILTER (WHERE score.outcome = 'no_code') AS no_code,
+        count(*) FILTER (WHERE score.outcome = 'no_answer') AS no_answer,
+        count(*) FILTER (WHERE score.outcome = 'not_asked') AS not_asked,
+        count(*) FILTER (WHERE coalesce(score.outcome, 'not_graded') = 'not_graded') AS not_graded,
+        max(score.revision) AS revision
+    FROM answers AS a
+    LEFT JOIN LATERAL (
+        SELECT s.outcome, s.revision FROM scores AS s WHERE s.answer_id = a.id ORDER BY s.revision DESC LIMIT 1
+    ) AS score ON true
+    WHERE a.attempt_id = shown.id
+    GROUP BY a.suite, a.suite_digest, a.concurrency, a.problem, a.simulated
+) AS b ON true
 GROUP BY
     j.id, s.id, c.sweep_id, c.hash, b.simulated, shown.number, shown.outcome, b.suite, b.suite_digest, b.concurrency;
 

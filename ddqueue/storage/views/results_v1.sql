@@ -1,5 +1,5 @@
 -- One row a job (a visit of a cell on a host), whatever became of it. Numbers only from an accepted attempt: what failed has
--- a class instead of numbers.
+-- a class instead of numbers. Only a job that succeeded has an accepted attempt: for the others nothing is looked up.
 CREATE VIEW results AS
 SELECT
     j.id AS job_id,
@@ -31,11 +31,14 @@ SELECT
     j.tries,
     coalesce(latest.number, 0) AS attempts,
     accepted.points,
-    accepted.acceptance_length,
+    coalesce(accepted.acceptance_length, (latest.imported ->> 'acceptance_length')::double precision)
+        AS acceptance_length,
     coalesce(accepted.n_valid, 0) AS n_valid,
     coalesce(accepted.n_invalid, 0) AS n_invalid,
-    jsonb_typeof(s.measure -> 'coding') = 'object' AS coding_asked,
+    jsonb_typeof(s.measure -> 'coding') = 'object' OR latest.imported ->> 'coding' IS NOT NULL AS coding_asked,
     checked.coding,
+    s.imported IS NOT NULL AS imported,
+    latest.imported ->> 'coding' AS imported_coding,
     j.created_at,
     j.started_at,
     j.finished_at
@@ -44,7 +47,7 @@ JOIN sweeps AS s ON s.id = j.sweep_id
 JOIN cells AS c ON c.sweep_id = j.sweep_id AND c.hash = j.cell_hash
 JOIN hosts AS h ON h.name = j.host
 LEFT JOIN LATERAL (
-    SELECT a.number, a.simulated FROM attempts AS a WHERE a.job_id = j.id ORDER BY a.number DESC LIMIT 1
+    SELECT a.number, a.simulated, a.imported FROM attempts AS a WHERE a.job_id = j.id ORDER BY a.number DESC LIMIT 1
 ) AS latest ON true
 LEFT JOIN LATERAL (
     SELECT
@@ -70,7 +73,7 @@ LEFT JOIN LATERAL (
         sum(p.n)::bigint AS n_valid,
         sum(p.n_invalid)::bigint AS n_invalid
     FROM points AS p
-    WHERE p.job_id = j.id AND p.accepted
+    WHERE j.state = 'succeeded' AND p.job_id = j.id AND p.accepted
 ) AS accepted ON true
 LEFT JOIN LATERAL (
     SELECT
@@ -91,7 +94,7 @@ LEFT JOIN LATERAL (
             ORDER BY k.concurrency
         ) AS coding
     FROM coding AS k
-    WHERE k.job_id = j.id AND k.accepted
+    WHERE j.state = 'succeeded' AND k.job_id = j.id AND k.accepted
 ) AS checked ON true;
 
 COMMENT ON VIEW results IS 'One row a job: a visit of a cell on a host. Numbers only of accepted attempts; filter simulated yourself.';
@@ -108,8 +111,10 @@ COMMENT ON COLUMN results.out_of_distribution IS 'block_size differs from the on
 COMMENT ON COLUMN results.simulated IS 'ran on software GPUs: not a measurement of hardware';
 COMMENT ON COLUMN results.failure IS 'class of the failure that ended the job';
 COMMENT ON COLUMN results.points IS 'array, one element a point: tok/s mean, sd and values over n valid repeats, ttft_ms, ...';
-COMMENT ON COLUMN results.acceptance_length IS '1 + sum(correct drafts) / sum(verifies) over all valid measurements';
+COMMENT ON COLUMN results.acceptance_length IS '1 + sum(correct drafts) / sum(verifies) over all valid measurements; as written where imported';
+COMMENT ON COLUMN results.imported IS 'measured by hand and brought in from a file: sweeps.imported says whence';
+COMMENT ON COLUMN results.imported_coding IS 'what the file says of coding, in its words';
 COMMENT ON COLUMN results.n_valid IS 'valid measurements of the accepted attempt';
 COMMENT ON COLUMN results.n_invalid IS 'measurements of the accepted attempt that are not valid, and not counted in points';
-COMMENT ON COLUMN results.coding_asked IS 'the sweep asks for coding checks';
+COMMENT ON COLUMN results.coding_asked IS 'the sweep asks for coding checks, or its file tells of some';
 COMMENT ON COLUMN results.coding IS 'array, one element a concurrency: passed of judged, and the outcomes of each problem';

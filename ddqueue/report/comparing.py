@@ -1,0 +1,142 @@
+"""Pairs of configurations compared at every point that both were measured at. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from ddqueue.domain.comparison import CellComparison, compare_cells
+from ddqueue.domain.metrics.break_even import break_even_acceptance, margin
+from ddqueue.domain.noise import NoiseFloor, Visits
+from ddqueue.domain.ranking import wider
+from ddqueue.domain.statistics import SIGNIFICANCE, Difference
+from ddqueue.domain.sweep import Point
+from ddqueue.errors import UsageError
+from ddqueue.report.cells import acceptance_length
+from ddqueue.report.judgement import floors_of
+from ddqueue.report.pairs import Pair, Side
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """One side at one point: geometric mean over starts in output tok/s, tokens per verify, milliseconds a step."""
+
+    throughput_tok_s: float | None
+    acceptance_length: float | None
+    step_time_ms: float | None
+
+
+@dataclass(frozen=True)
+class PointComparison:
+    """`throughput` is b against a. `acceptance` too, and only where both sides are the same configuration, which must
+    accept the same wherever it runs; None where it reports no acceptance.
+
+    `break_even` is the acceptance length at which b is as fast as a, `margin` what b accepts beyond that; both None
+    where a speculates as well.
+    """
+
+    point: Point
+    a: Numbers
+    b: Numbers
+    throughput: CellComparison
+    acceptance: CellComparison | None
+    break_even: float | None
+    margin: float | None
+
+
+@dataclass(frozen=True)
+class PairComparison:
+    """One pair, at every point that both sides ask for."""
+
+    pair: Pair
+    points: tuple[PointComparison, ...]
+
+    @property
+    def acceptance_differs(self) -> list[PointComparison]:
+        """Where one configuration accepts otherwise on its two sides, by more than chance."""
+        return [one for one in self.points if one.acceptance is not None and _is_alarming(one.acceptance)]
+
+    @property
+    def acceptance_agrees(self) -> bool | None:
+        """None where there is nothing to say: two configurations, no speculation, or too few repeats everywhere."""
+        known = [one.acceptance for one in self.points if one.acceptance is not None]
+        if all(one.verdict is Difference.TOO_FEW for one in known):
+            return None
+        return not self.acceptance_differs
+
+
+def compare_pairs(pairs: Sequence[Pair], allow_simulated_against_real: bool = False) -> list[PairComparison]:
+    """Every pair at the points that its sides share.
+
+    Raises:
+        UsageError: two sides share no point, or a simulated one is held against a real one and that is not allowed.
+    """
+    for pair in pairs:
+        if not pair.points:
+            texts = (", ".join(point.label for point in side.points) for side in (pair.a, pair.b))
+            raise UsageError(f"{pair.names[0]} and {pair.names[1]} have no point in common: {' against '.join(texts)}")
+        if pair.mixes_simulated_and_real and not allow_simulated_against_real:
+            simulated, real = pair.names if pair.a.cell.measured.is_simulated else reversed(pair.names)
+            raise UsageError(
+                f"{simulated} is simulated and {real} is not: to compare them says nothing about hardware; "
+                "to see it all the same, add --simulated-against-real"
+            )
+    # An alarm is raised for any one test, so that all of them together keep to what a single one may call different.
+    tests = sum(len(pair.points) for pair in pairs if pair.is_same_configuration)
+    significance = SIGNIFICANCE / max(1, tests)
+    return [PairComparison(pair, tuple(_at(pair, point, significance) for point in pair.points)) for pair in pairs]
+
+
+def _at(pair: Pair, point: Point, alarm_significance: float) -> PointComparison:
+    a, b = (side.cell.measured for side in (pair.a, pair.b))
+    numbers_a, numbers_b = _numbers(pair.a, point), _numbers(pair.b, point)
+    is_against_baseline = a.row["baseline"] and not b.row["baseline"]
+    break_even = break_even_acceptance(numbers_b.step_time_ms, numbers_a.step_time_ms) if is_against_baseline else None
+    return PointComparison(
+        point=point,
+        a=numbers_a,
+        b=numbers_b,
+        throughput=compare_cells(a.starts_at(point), b.starts_at(point), _floor(pair, point)),
+        acceptance=_acceptance(pair, point, alarm_significance),
+        break_even=break_even,
+        margin=margin(numbers_b.acceptance_length, break_even),
+    )
+
+
+def _floor(pair: Pair, point: Point) -> NoiseFloor | None:
+    """On one server a floor that either sweep knows holds for both; on two servers each needs its own."""
+    floors = [side.sweep.judgement.floor(side.cell.measured.server, point) for side in (pair.a, pair.b)]
+    if pair.is_same_server:
+        floors = [floor for floor in floors if floor is not None] or [None]
+    return wider(floors)
+
+
+def _acceptance(pair: Pair, point: Point, significance: float) -> CellComparison | None:
+    here, there = (side.cell.measured.starts_at(point, acceptance_length) for side in (pair.a, pair.b))
+    if not pair.is_same_configuration or not here or not there:
+        return None
+    floors = []
+    for side in (pair.a, pair.b):
+        server = side.cell.measured.server
+        cells = [cell.measured for cell in side.sweep.judgement.cells if cell.measured.server == server]
+        floors.append(floors_of(cells, [point], acceptance_length).get((server, point)))
+    return compare_cells(here, there, wider(floors), significance)
+
+
+def _is_alarming(acceptance: CellComparison) -> bool:
+    """A floor is no condition here: which drafts are right hangs on the prompts, which every repeat has anew, and not
+    on what a start of the server happened to give."""
+    return acceptance.verdict in (Difference.DIFFERENT, Difference.UNCONTROLLED)
+
+
+def _numbers(side: Side, point: Point) -> Numbers:
+    cell = side.cell.measured
+    return Numbers(_geometric_mean(cell.starts_at(point)), cell.acceptance_at(point), cell.step_time_at(point))
+
+
+def _geometric_mean(visits: Visits) -> float | None:
+    """Over starts, which is what ratios are made of."""
+    means = [fmean(map(math.log, visit)) for visit in visits if visit]
+    return math.exp(fmean(means)) if means else None
