@@ -319,3 +319,21 @@ def test_characters_that_steer_a_reader_are_made_visible() -> None:
     assert escaped("a\x00b\u202ec\x1b[31m") == "a\\x00b\\u202ec\\x1b[31m"
     assert escaped("two\r\nlines\tand a tab") == "two\nlines   and a tab"
     assert element("p", "a < b & c", title='say "x"') == '<p title="say &quot;x&quot;">a &lt; b &amp; c</p>'
+
+
+def test_results_measured_by_hand_say_so() -> None:
+    data = SweepRows(simulated=False).data()
+    imported = {"file": "night.csv", "by": "somebody", "measured_on": "one evening", "note": None}
+    data = replace(data, sweep={**data.sweep, "imported": imported, "began_at": None}, attempts=[], telemetry=[])
+    made = document(data)
+    assert (made.mark, made.is_real) == ("BY HAND: measured outside ddqueue and imported", False)
+    assert ("imported", "file night.csv, by somebody, measured on one evening") in made.facts
+    assert not {"timeline", "telemetry", "provenance", "failures"} & {section.key for section in made.sections}
+
+
+def test_an_interval_wider_than_its_gain_is_given_by_its_ends() -> None:
+    """A ± around it would reach below nothing, beside words that say it is faster."""
+    said = [one for noise in (0.05, 0.2, 0.4) for one in _sentences(document(SweepRows(noise=noise).data()), "outcome")]
+    gains = [re.findall(r"\+([\d.]+)% ±([\d.]+)%", one) for one in said]
+    assert sum(map(len, gains)) > 10
+    assert all(float(gain) > float(half) for found in gains for gain, half in found)

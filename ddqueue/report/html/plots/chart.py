@@ -106,6 +106,11 @@ class Chart:
     width: float = 380
     height: float = 270
 
+    @property
+    def has_hollow_marks(self) -> bool:
+        """Whether a legend has to say what they are."""
+        return any(mark.hollow for one in self.series for mark in one.marks)
+
     def xs(self) -> list[float]:
         """Every x that has to be on the axis."""
         marks = [mark for one in self.series for mark in one.marks]

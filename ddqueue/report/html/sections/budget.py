@@ -11,7 +11,7 @@ from ddqueue.report.cells import Server
 from ddqueue.report.html.blocks import Entry, Figure, Section
 from ddqueue.report.html.data import ReportData
 from ddqueue.report.html.plots.chart import Axis, Chart, Direction, Mark, Rule, Series, Tick
-from ddqueue.report.html.plots.style import COLOURS, Style, shape
+from ddqueue.report.html.plots.style import COLOURS, OTHER, Style, shape
 from ddqueue.report.judgement import JudgedCell
 
 _LEAD = (
@@ -57,7 +57,8 @@ def budget(data: ReportData) -> Section | None:
         for server in data.servers
         if data.baseline(server) is not None
     ]
-    legend.append(Entry("not ranked", Style("c-other"), hollow=True))
+    if any(chart.has_hollow_marks for chart in charts):
+        legend.append(Entry("not ranked", OTHER, hollow=True))
     return Section("budget", "Throughput against tree budget", _LEAD, (Figure(charts, tuple(legend)),))
 
 

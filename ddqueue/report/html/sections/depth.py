@@ -29,10 +29,9 @@ def depth(data: ReportData, styles: CellStyles) -> Section | None:
     if not found:
         return None
     charts = tuple(_chart(data, styles, server, cells) for server, cells in found)
-    legend = (
-        *styles.legend((cell for _, cells in found for cell in cells), line=True),
-        Entry(f"fewer than {FEW} drafts tried", OTHER, hollow=True),
-    )
+    legend = styles.legend((cell for _, cells in found for cell in cells), line=True)
+    if any(chart.has_hollow_marks for chart in charts):
+        legend += (Entry(f"fewer than {FEW} drafts tried", OTHER, hollow=True),)
     blocks: list[Block] = [Figure(charts, legend, columns=len(charts))]
     beyond = [cell for _, cells in found for cell in cells if cell.measured.row["out_of_distribution"]]
     if beyond:

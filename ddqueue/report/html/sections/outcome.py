@@ -102,6 +102,9 @@ def _gain(one: CellComparison) -> str:
     assert one.ratio is not None
     gain = one.ratio if one.ratio.mean >= 1 else inverse(one.ratio)
     doubt = ", on few repeats" if one.hangs_on_few_repeats else ""
+    if gain.half_width >= gain.mean - 1:
+        # An interval of a ratio is wider upwards: a ± would reach below nothing where its lower end does not.
+        return f"+{percent(gain.low - 1)} to +{percent(gain.high - 1)}{doubt}"
     return f"+{percent(gain.mean - 1)} ±{percent(gain.half_width)}{doubt}"
 
 

@@ -51,7 +51,7 @@ def pareto(data: ReportData, styles: CellStyles) -> Section | None:
     charts = tuple(_chart(data, styles, server, context, places) for server, context, places in found)
     legend = (
         *styles.legend((place.cell for _, _, places in found for place in places), line=True),
-        Entry("not ranked", OTHER, hollow=True),
+        *([Entry("not ranked", OTHER, hollow=True)] if any(chart.has_hollow_marks for chart in charts) else []),
         Entry("the best to be had, of what is ranked", _FRONTIER, line=True, mark=False),
     )
     notes = tuple(_note(data, server, context, places) for server, context, places in found)

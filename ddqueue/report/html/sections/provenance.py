@@ -66,6 +66,8 @@ def source(data: ReportData) -> Section:
         return Section("sweep-file", "The sweep file", "", (Words("It was not submitted from a file.", Tone.QUIET),))
     name = str(sweep["file_name"]).rpartition("/")[2] or "sweep.yaml"
     lead = "What was submitted, word for word: with it and the inventory the sweep can be run again."
+    if sweep["imported"]:
+        lead = "What was imported, word for word."
     return Section("sweep-file", "The sweep file", lead, (Listing(name, sweep["file_text"]),))
 
 
