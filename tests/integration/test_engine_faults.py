@@ -80,6 +80,9 @@ ANSWERS = {
 
 KEPT = "memory-kept=0.5"
 
+OF_CODING = {FaultKind.CORRUPT_SPECULATION, FaultKind.CORRUPT_UNDER_LOAD, FaultKind.NO_ANSWER}
+"""What chat answers say, which the server's life and numbers do not show: tests/acceptance/test_coding.py."""
+
 
 @pytest.fixture
 def world(tmp_path: Path) -> EngineWorld:
@@ -89,12 +92,14 @@ def world(tmp_path: Path) -> EngineWorld:
 
 def test_every_fault_is_here() -> None:
     faults = [parse(text) for text in (*STARTS, *CONFIRMED, *HARMLESS, *SERVING, *ANSWERS, KEPT)]
-    assert {fault.kind for fault in faults} == set(FaultKind)
+    assert {fault.kind for fault in faults} | OF_CODING == set(FaultKind)
 
 
 @pytest.mark.parametrize("fault", STARTS)
 def test_a_fault_of_the_start_gives_its_class(world: EngineWorld, fault: str) -> None:
-    world.limits = replace(LIMITS, no_progress_s=1.0)
+    if fault.startswith("hang"):
+        # Long enough for an interpreter to start on a busy machine.
+        world.limits = replace(LIMITS, no_progress_s=5.0)
     with world.simulated(fault) as server:
         found = world.failure(server)
     assert (found.failure, STARTS[fault].words in found.evidence) == (STARTS[fault].failure, True), found

@@ -206,7 +206,7 @@ def test_the_demo_plan_rests_on_simulated_assumptions() -> None:
     found: Plan = plan(sweep_from_text(example("demo.yaml"), "demo.yaml", inventory), inventory)
     assert found.simulated
     assert found.assumptions == SIMULATED
-    assert found.jobs == 12
+    assert (found.jobs, found.control_jobs) == (16, 6)
 
 
 # The commands

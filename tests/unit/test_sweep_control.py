@@ -22,6 +22,7 @@ parallel: [EP8]
 cells: [{speculation: none, args.x: 1}, {speculation: none, args.x: '1'}]
 measure: {points: [{concurrency: 1, context: 60, output: 16}], control: {cell: %s, every: 2}}
 """
+PLAIN = example("demo.yaml").replace("  control: {cell: baseline, every: 3}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ measure: {points: [{concurrency: 1, context: 60, output: 16}], control: {cell: %
     ],
 )
 def test_a_control_cell_is_named_or_written_out(cell: str, label: str) -> None:
-    text = example("demo.yaml").replace("measure:\n", f"measure:\n  visits: 2\n  control: {{cell: {cell}, every: 3}}\n")
+    text = PLAIN.replace("measure:\n", f"measure:\n  visits: 2\n  control: {{cell: {cell}, every: 3}}\n")
     sweep = sweep_from_text(text, "t.yaml", SIMULATED)
     assert sweep.measure.visits == 2
     assert sweep.measure.control is not None
@@ -47,9 +48,9 @@ def test_a_control_cell_is_named_or_written_out(cell: str, label: str) -> None:
 
 @pytest.mark.parametrize("none", ["none", "null", "~", "off"])
 def test_one_visit_and_no_control_unless_asked(none: str) -> None:
-    plain = sweep_from_text(example("demo.yaml"), "t.yaml", SIMULATED)
+    plain = sweep_from_text(PLAIN, "t.yaml", SIMULATED)
     assert (plain.measure.visits, plain.measure.control) == (1, None)
-    text = example("demo.yaml").replace("measure:\n", f"measure:\n  control: {none}\n")
+    text = PLAIN.replace("measure:\n", f"measure:\n  control: {none}\n")
     assert sweep_from_text(text, "t.yaml", SIMULATED).measure == plain.measure
 
 
