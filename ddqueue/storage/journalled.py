@@ -22,6 +22,7 @@ from ddqueue.ports import AttemptStore, ConfigurationCheck, SameServer
 from ddqueue.storage import journal
 from ddqueue.storage.entries import (
     Entry,
+    EntryKind,
     Term,
     answers_entry,
     configuration_entry,
@@ -180,6 +181,9 @@ class JournalledStore:
                 self._store.write(term, entry)
                 stored += 1
         except StaleFence as refused:
+            if self._ended_with(term, entries):
+                path.unlink()
+                return stored
             kept = path.with_suffix(journal.REFUSED_SUFFIX)
             path.rename(kept)
             log.warning("%d entries of attempt %d are kept in %s: %s", len(entries), term.attempt_id, kept, refused)
@@ -187,6 +191,17 @@ class JournalledStore:
         path.unlink()
         log.info("stored %d entries that attempt %d had left", stored, term.attempt_id)
         return stored
+
+    def _ended_with(self, term: Term, entries: Sequence[Entry]) -> bool:
+        """Whether the finish that ends the journal is stored, and so all before it: its writer died before it could
+        remove the file."""
+        if not entries or entries[-1].kind is not EntryKind.FINISH:
+            return False
+        try:
+            self._store.write(term, entries[-1])
+        except StaleFence:
+            return False
+        return True
 
 
 class _Delivery:

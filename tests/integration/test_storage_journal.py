@@ -205,3 +205,14 @@ def test_carrying_over_copies_once_and_only_from_an_equal_server(world: World, t
     assert rows == [(1, first.attempt_id, 2), (2, first.attempt_id, 2), (3, second.attempt_id, 2)]
     with pytest.raises(StaleFence):
         store.carry_over(second, HASH)
+
+
+def test_a_journal_whose_finish_was_stored_is_no_news(
+    world: World, store: JournalledStore, claim: Claim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.record_measurement(claim, a_measurement())
+    monkeypatch.setattr(journal.Journal, "remove", journal.Journal.close)  # killed just before it
+    store.finish(claim, AttemptOutcome.SUCCEEDED, SUCCESS)
+    following = JournalledStore(PostgresAttemptStore(world.sql_engine), tmp_path, 30)
+    assert following.deliver_left_over(RTX.name) == 0
+    assert list(tmp_path.iterdir()) == []
