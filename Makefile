@@ -13,7 +13,7 @@ PYTEST ?= $(BIN)/pytest
 help: ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-demo: setup ## The main job on embedded servers and two simulated boxes, in about two and a half minutes
+demo: setup ## The main job on embedded servers and two simulated boxes, in about four minutes
 	@$(BIN)/ddqueue demo
 
 setup: $(VENV)/.local ## An environment that runs ddqueue
@@ -40,7 +40,7 @@ bench: setup-dev ## What ddqueue itself costs: idle time between two jobs, the l
 	$(BIN)/python benchmarks/load_client.py
 
 chaos: setup-dev ## JOBS jobs under faults of every kind, planned from SEED, and what a checker says of it
-	PYTHONPATH=tests $(BIN)/python -m chaos --jobs $(JOBS) --seed $(SEED) --hosts 2
+	$(BIN)/python -m tests.chaos --jobs $(JOBS) --seed $(SEED) --hosts 2
 
 test-multihost: setup-dev ## A cut, a power cut, a control host away: on boxes booted on this machine, as root (docs/decisions/0014)
 	$(PYTEST) -m multihost tests/multihost

@@ -24,7 +24,7 @@ _QUESTION = "select host, label, acceptance_length from results order by host, a
 
 @click.command()
 def demo() -> None:
-    """Measure a small sweep on two simulated boxes and print its tables; about two and a half minutes.
+    """Measure a small sweep on two simulated boxes and print its tables; about four minutes.
 
     Starts embedded Postgres and Valkey (or uses those of `ddqueue up`), a dispatcher and a worker for each box, and
     stops what it started. The results stay in ddqueue's folder.
@@ -162,6 +162,7 @@ def _print_next() -> None:
         "These numbers are simulated. Next:",
         f"  {program} up                                # the same servers again, in the background",
         f"  {program} results demo --format markdown    # the table once more, to paste somewhere",
+        f"  {program} report demo -o demo.html          # one page with plots, to mail",
         f'  {program} sql "{_QUESTION}"',
     ]
     click.echo("\n" + "\n".join(lines))
