@@ -204,6 +204,13 @@ def test_no_page_and_no_process_list_tells_a_secret(
     assert not [line for line in ours if secret.encode() in line or PASSWORD.encode() in line]
 
 
+def saved_whole(folder: Path, since: float) -> bool:
+    """Whether a save begun after `since` is complete: Flower writes beside the old files, then replaces each."""
+    found = list(folder.iterdir())
+    written = [path.stat().st_mtime for path in found if ".tmp" not in path.name]
+    return bool(written) and len(written) == len(found) and min(written) > since
+
+
 def test_what_was_seen_outlives_a_kill(installation: Installation, redis_url: str) -> None:
     secret = installation.home / "flower-password"
     secret.write_text(PASSWORD + "\n")
@@ -221,7 +228,7 @@ def test_what_was_seen_outlives_a_kill(installation: Installation, redis_url: st
     (seen,) = eventually(lambda: ended(browser), installation.logs)
     saved = installation.home / "flower"
     before = time.time()
-    eventually(lambda: [path for path in saved.iterdir() if path.stat().st_mtime > before], installation.logs)
+    eventually(lambda: saved_whole(saved, before), installation.logs)
     assert {path.stat().st_mode & 0o077 for path in [saved, *saved.iterdir()]} == {0}
     process.send_signal(signal.SIGKILL)
     process.wait()
