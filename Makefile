@@ -8,7 +8,7 @@ JOBS ?= 60
 SEED ?= 7
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help demo setup setup-dev lint format test test-gpu test-multihost chaos bench lock clean
+.PHONY: help demo setup setup-dev lint format test test-gpu test-multihost chaos growth bench lock clean
 
 help: ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,12 +35,16 @@ test: setup-dev ## Every test that needs no GPU and no second host
 test-gpu: ## The pipeline over a real SGLang, on a machine with a GPU (tests/gpu/README.md)
 	$(PYTEST) -m gpu tests/gpu
 
-bench: setup-dev ## What ddqueue itself costs: idle time between two jobs, the load client (benchmarks/README.md)
+bench: setup-dev ## What ddqueue itself costs: idle time between two jobs, the load client, starting (benchmarks/README.md)
 	$(BIN)/python benchmarks/turnaround.py
 	$(BIN)/python benchmarks/load_client.py
+	$(BIN)/python benchmarks/startup.py
 
 chaos: setup-dev ## JOBS jobs under faults of every kind, planned from SEED, and what a checker says of it
 	$(BIN)/python -m tests.chaos --jobs $(JOBS) --seed $(SEED) --hosts 2
+
+growth: setup-dev ## 200 jobs, then a quarter of an hour without any: what worker and dispatcher hold more than before
+	$(BIN)/python -m tests.growth --jobs 200 --idle-s 900
 
 test-multihost: setup-dev ## A cut, a power cut, a control host away: on boxes booted on this machine, as root (docs/decisions/0014)
 	$(PYTEST) -m multihost tests/multihost
@@ -48,6 +52,8 @@ test-multihost: setup-dev ## A cut, a power cut, a control host away: on boxes b
 lock: ## Make the lock files anew from pyproject.toml
 	$(BIN)/uv pip compile -q pyproject.toml --universal --generate-hashes --no-header --python-version 3.11 \
 		--group build --extra local -o requirements/local.lock
+	$(BIN)/uv pip compile -q pyproject.toml --universal --generate-hashes --no-header --python-version 3.11 \
+		--extra supervised -o requirements/deploy.lock
 	$(BIN)/uv pip compile -q pyproject.toml --universal --generate-hashes --no-header --python-version 3.11 \
 		--group build --extra local --extra dev -o requirements/dev.lock
 

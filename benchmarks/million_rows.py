@@ -31,6 +31,7 @@ from ddqueue.local.servers import ephemeral
 from ddqueue.storage.asking import ask
 from ddqueue.storage.engine import connect
 from ddqueue.storage.migrate import upgrade
+from ddqueue.storage.pooled_reads import PooledReads
 from ddqueue.storage.reading import PostgresReader
 
 ROWS = Path(__file__).with_suffix(".sql")
@@ -98,7 +99,7 @@ def _questions(database_url: str) -> list[Timing]:
 def _reading(database_url: str) -> list[Timing]:
     """What the commands ask of the database."""
     sql_engine = connect(database_url, "benchmark")
-    reader = PostgresReader(sql_engine)
+    reader = PostgresReader(PooledReads(sql_engine))
     sweep_id = reader.sweep(SWEEP).sweep_id
 
     def status() -> None:
@@ -125,7 +126,7 @@ def _commands(database_url: str, home: Path) -> list[Timing]:
         subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
 
     return [
-        _timed("`ddqueue status`, the whole command", lambda: run("status"), None),
+        _timed("`ddqueue status`, the whole command", lambda: run("status"), STATUS_LIMIT_S),
         _timed(f"`ddqueue results {SWEEP}`, the whole command", lambda: run("results", SWEEP), None),
     ]
 

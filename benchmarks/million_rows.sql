@@ -26,7 +26,8 @@ SELECT
     repeat('# a sweep file' || chr(10), 40),
     '{"points": [[1, 60, 256], [1, 1024, 256], [1, 4096, 256], [1, 16384, 256], [8, 60, 256], [8, 4096, 256],
       [32, 60, 256], [32, 1024, 256], [32, 4096, 256], [32, 16384, 256]],
-      "repeats": {"min": 3, "max": 10, "within": 0.03}, "prompts": null, "visits": 2, "control": null,
+      "repeats": {"min": 3, "max": 10, "within": 0.03}, "prompts": null, "visits": 2, "control": null, "prune": false,
+      "goodput": {"ttft_ms": 2000, "tpot_ms": 50, "e2e_ms": null},
       "coding": {"suite": "core5", "concurrency": [1, 8]}}'
 FROM generate_series(1, 102) AS n;
 

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
+import platform
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ddqueue import __version__, settings
-from ddqueue.domain.inventory import Host, Inventory
 from ddqueue.errors import DdqueueError, UsageError
-from ddqueue.ports import GpuInspector, LaunchRequest, LoanRecord, Progress, Telemetry
 
 if TYPE_CHECKING:  # each is imported where it is composed, so that a command loads only what it needs
     from celery import Celery
     from sqlalchemy import Engine as SqlEngine
 
-    from ddqueue.domain.borrowing import Borrow
+    from ddqueue.domain.borrowing import Borrow, Loan
     from ddqueue.domain.coding import Suite
+    from ddqueue.domain.inventory import Host, Inventory
     from ddqueue.domain.queueing import Claim
+    from ddqueue.ports import GpuInspector, LaunchRequest, LoanRecord, Progress, Telemetry
     from ddqueue.services.borrowing import Borrowing
     from ddqueue.services.dispatch import Dispatch
     from ddqueue.services.execute import Execute
@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # each is imported where it is composed, so that a command lo
     from ddqueue.services.scoring import Scoring
     from ddqueue.services.stopping import StopSignal
     from ddqueue.services.webhooks import DeliverWebhooks
+    from ddqueue.storage.reads import PlainReads
 
 log = logging.getLogger(__name__)
 
@@ -56,11 +57,28 @@ def sql_engine(application_name: str) -> SqlEngine:
     return connect(settings.database_url(), application_name)
 
 
-def celery_app() -> Celery:
-    """The Celery application on the broker in use. Raises NotReachable when there is none to be found."""
-    from ddqueue.queue.app import make_app
+@contextmanager
+def reads(application_name: str) -> Iterator[PlainReads]:
+    """One connection to the database in use, for a command that asks and ends. Raises NotReachable, UsageError."""
+    from ddqueue.storage.reads import PlainReads
 
-    return make_app(settings.redis_url())
+    with closing(PlainReads(settings.database_url(), application_name)) as opened:
+        yield opened
+
+
+def celery_app() -> Celery:
+    """The Celery application on the broker in use.
+
+    Raises:
+        NotReachable: there is none to be found, or its certificate does not prove it.
+        UsageError: its URL cannot be used.
+    """
+    from ddqueue.queue.app import make_app
+    from ddqueue.queue.tls import check_certificate
+
+    url = settings.redis_url()
+    check_certificate(url)
+    return make_app(url)
 
 
 def check_host(name: str) -> Host:
@@ -69,14 +87,26 @@ def check_host(name: str) -> Host:
 
 
 def check_schema() -> None:
-    """Raises DdqueueError when the database's tables are not those this version knows."""
-    from ddqueue.storage.migrate import current, head
+    """Raises SchemaRefused when this version must not work with the database, NotReachable when it does not answer."""
+    from ddqueue.storage import compatibility
 
-    found = current(settings.database_url())
-    if found != head():
-        raise DdqueueError(
-            f"the database's tables are at {found or 'nothing'}, this version needs {head()}; run: ddqueue db upgrade"
-        )
+    engine = sql_engine("ddqueue")
+    try:
+        compatibility.check_schema(engine)
+    finally:
+        engine.dispose()
+
+
+def introduce_worker(host_name: str) -> None:
+    """Tell the database which version works on the named host now. Raises SchemaRefused, NotReachable, UsageError."""
+    from ddqueue.storage import programs
+
+    host = inventory().host(host_name)
+    engine = sql_engine(f"ddqueue worker on {host_name}")
+    try:
+        programs.introduce_worker(engine, host, loan_record(host_name).read())
+    finally:
+        engine.dispose()
 
 
 @contextmanager
@@ -87,7 +117,7 @@ def dispatch(should_end: Callable[[], bool]) -> Iterator[Dispatch]:
     from ddqueue.storage.dispatching import PostgresDispatchStore
 
     engine = sql_engine("ddqueue dispatcher")
-    store = PostgresDispatchStore(engine, should_end)
+    store = PostgresDispatchStore(engine, should_end, platform.node())
     try:
         yield Dispatch(store, CeleryWakeups(celery_app()), patience().wake_again_after_s, should_end)
     finally:
@@ -110,7 +140,10 @@ def webhooks(pause: Callable[[float], bool]) -> Iterator[DeliverWebhooks]:
 
 @contextmanager
 def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Execute]:
-    """One attempt on the named host, with the real or the simulated GPUs that the inventory says it has."""
+    """One attempt on the named host, with the real or the simulated GPUs that the inventory says it has.
+
+    Raises SchemaRefused when the database has left this version behind: nothing was taken, claimed or written.
+    """
     from ddqueue.engine.launcher import SglangEngine
     from ddqueue.engine.limits import StartLimits
     from ddqueue.gpu.cleanroom import GpuCleanRoom
@@ -124,7 +157,8 @@ def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Ex
     from ddqueue.services.serve_and_measure import ServeAndMeasure
     from ddqueue.services.steps import Steps
     from ddqueue.storage.attempts import PostgresAttemptStore
-    from ddqueue.storage.journalled import JournalledStore
+    from ddqueue.storage.journalled import JournalledStore, patiently
+    from ddqueue.storage.programs import introduce_worker
 
     waits = patience()
     known = inventory()
@@ -134,6 +168,8 @@ def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Ex
     store = JournalledStore(PostgresAttemptStore(engine), settings.journal_folder(host_name), waits.database_away_s)
     steps = Steps(store, progress)
     try:
+        loan = loan_record(host_name).read()
+        patiently(lambda: introduce_worker(engine, host, loan), _INTRODUCE_LIMIT_S)
         with ClientProcess() as load:
             work = ServeAndMeasure(
                 store=store,
@@ -157,7 +193,7 @@ def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Ex
             yield Execute(
                 store=store,
                 ownership=KernelOwnership(settings.locks_folder()),
-                borrowing=borrowing(host_name, host.borrow, progress),
+                borrowing=borrowing(host_name, host.borrow, progress, lambda: engine),
                 clean_room=GpuCleanRoom(
                     inspector,
                     host.gpus,
@@ -173,12 +209,28 @@ def attempt(host_name: str, progress: Progress, stop: StopSignal) -> Iterator[Ex
         engine.dispose()
 
 
-def borrowing(host_name: str, terms: Borrow | None, progress: Progress) -> Borrowing:
-    """What takes the named host from production on `terms`, and gives it back."""
+_INTRODUCE_LIMIT_S = 30.0
+"""How long an attempt tries to reach the database before it has done anything."""
+
+
+def borrowing(
+    host_name: str, terms: Borrow | None, progress: Progress, open_engine: Callable[[], SqlEngine]
+) -> Borrowing:
+    """What takes the named host from production on `terms`, gives it back, and tells the database, which may be away.
+
+    `open_engine` is called only when there is something to tell.
+    """
     from ddqueue.gpu.host_commands import ProcessCommands
     from ddqueue.services.borrowing import Borrowing
+    from ddqueue.storage.programs import note_loan
 
-    return Borrowing(terms, loan_record(host_name), ProcessCommands(), local_time, progress)
+    def told(loan: Loan | None) -> None:
+        try:
+            note_loan(open_engine(), host_name, loan)
+        except DdqueueError as error:  # the host's next attempt says it again
+            log.warning("the database was not told whose the box is: %s", error)
+
+    return Borrowing(terms, loan_record(host_name), ProcessCommands(), local_time, progress, told)
 
 
 def loan_record(host_name: str) -> LoanRecord:
@@ -213,16 +265,20 @@ def give_back(host_name: str, progress: Progress) -> Iterator[GiveBack]:
         terms = None
     with ExitStack() as opened:
 
-        def open_store() -> JournalledStore:
+        @cache
+        def open_engine() -> SqlEngine:
             engine = sql_engine(f"ddqueue give back {host_name}")
             opened.callback(engine.dispose)
-            store = PostgresAttemptStore(engine)
+            return engine
+
+        def open_store() -> JournalledStore:
+            store = PostgresAttemptStore(open_engine())
             return JournalledStore(store, settings.journal_folder(host_name), _TELL_LIMIT_S, _TELL_LIMIT_S)
 
         yield GiveBack(
             host_name,
             KernelOwnership(settings.locks_folder()),
-            borrowing(host_name, terms, progress),
+            borrowing(host_name, terms, progress, open_engine),
             open_store,
         )
 
@@ -252,6 +308,8 @@ def load_suite(name: str) -> Suite:
 
 def scoring() -> Scoring:
     """Scores answers to coding problems in the sandbox of this machine."""
+    import hashlib
+
     from ddqueue.coding.grading import Grader
     from ddqueue.domain import code_blocks, extraction
     from ddqueue.services.scoring import Scoring

@@ -20,6 +20,10 @@ class UsageError(DdqueueError):
     exit_code = 2
 
 
+class SchemaRefused(UsageError):
+    """This version must not work with the database: its tables are too old, or have left this version behind."""
+
+
 class NotReachable(DdqueueError):
     """Postgres, the broker or a host did not answer; nothing was half-done."""
 

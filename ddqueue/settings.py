@@ -6,13 +6,17 @@ import math
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
+from urllib.parse import quote
 
 from ddqueue.errors import NotReachable, UsageError
 
 DATABASE = "DDQUEUE_DATABASE_URL"
 REDIS = "DDQUEUE_REDIS_URL"
+WEBHOOK = "DDQUEUE_WEBHOOK_URL"
 HOME = "DDQUEUE_HOME"
 INVENTORY = "DDQUEUE_INVENTORY"
+DATABASE_PASSWORD = "DDQUEUE_DATABASE_PASSWORD"  # noqa: S105 -- the variable's name
+REDIS_PASSWORD = "DDQUEUE_REDIS_PASSWORD"  # noqa: S105 -- the variable's name
 FLOWER_USER = "DDQUEUE_FLOWER_USER"
 FLOWER_PASSWORD = "DDQUEUE_FLOWER_PASSWORD"  # noqa: S105 -- the variable's name
 
@@ -50,6 +54,17 @@ def patience() -> Patience:
     return Patience(
         **{wait.name: _seconds(wait.name) for wait in fields(Patience) if _variable(wait.name) in os.environ}
     )
+
+
+def patience_variables() -> dict[str, str]:
+    """The variables of the waits that the environment sets, for another machine that is to wait alike.
+
+    Raises:
+        UsageError: as `patience`.
+    """
+    patience()
+    names = (_variable(wait.name) for wait in fields(Patience))
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def home() -> Path:
@@ -101,19 +116,24 @@ def caches_folder(host: str) -> Path:
 def database_url() -> str:
     """The database: DDQUEUE_DATABASE_URL, else the embedded one that `ddqueue up` runs.
 
+    A URL without a password gets that of DDQUEUE_DATABASE_PASSWORD, or of the file that DDQUEUE_DATABASE_PASSWORD_FILE
+    names, so that the server may read the same file.
+
     Raises:
         NotReachable: neither is there.
+        UsageError: a password is given twice, or its file cannot be used.
     """
-    return _url(DATABASE, "database_url", "database")
+    return _url(DATABASE, DATABASE_PASSWORD, "database_url", "database")
 
 
 def redis_url() -> str:
-    """The broker: DDQUEUE_REDIS_URL, else the embedded one that `ddqueue up` runs.
+    """The broker: DDQUEUE_REDIS_URL, else the embedded one that `ddqueue up` runs; its password as for the database.
 
     Raises:
         NotReachable: neither is there.
+        UsageError: a password is given twice, or its file cannot be used.
     """
-    return _url(REDIS, "redis_url", "broker")
+    return _url(REDIS, REDIS_PASSWORD, "redis_url", "broker")
 
 
 def flower_login() -> tuple[str, str]:
@@ -133,6 +153,12 @@ def flower_login() -> tuple[str, str]:
     if ":" in user:
         raise UsageError(f"{FLOWER_USER} holds a colon, which ends the user in HTTP's basic authentication")
     return user, password
+
+
+def webhook_url() -> str | None:
+    """Whom a submitted sweep tells of its end when the command does not say: DDQUEUE_WEBHOOK_URL. Other users of a
+    machine can read a command's arguments, and such a URL often holds the receiver's secret."""
+    return os.environ.get(WEBHOOK) or _from_file(WEBHOOK)
 
 
 def flower_folder() -> Path:
@@ -174,16 +200,26 @@ def _seconds(name: str) -> float:
     return value
 
 
-def _url(variable: str, attribute: str, what: str) -> str:
+def _url(variable: str, password_variable: str, attribute: str, what: str) -> str:
     named = os.environ.get(variable) or _from_file(variable)
     if named:
-        return named
-    from ddqueue.local.servers import running
+        password = os.environ.get(password_variable) or _from_file(password_variable)
+        return named if password is None else _with_password(named, password, variable, password_variable)
+    from ddqueue.local.running import running
 
     servers = running(home())
     if servers is None:
         raise NotReachable(f"no {what}: run `ddqueue up` for an embedded one, or set {variable}")
     return str(getattr(servers, attribute))
+
+
+def _with_password(url: str, password: str, variable: str, password_variable: str) -> str:
+    scheme, _, rest = url.partition("://")
+    authority = rest[: next((at for at, sign in enumerate(rest) if sign in "/?#"), len(rest))]
+    login, _, place = authority.rpartition("@")
+    if ":" in login:
+        raise UsageError(f"{variable} holds a password, and {password_variable} another; keep one of them")
+    return f"{scheme}://{login}:{quote(password, safe='')}@{place}{rest[len(authority) :]}"
 
 
 def _from_file(variable: str) -> str | None:

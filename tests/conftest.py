@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 import redis
+from hypothesis import settings
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
@@ -19,6 +20,10 @@ from ddqueue.local.servers import LocalServers, ephemeral
 
 DATABASE_VARIABLE = "DDQUEUE_TEST_DATABASE_URL"
 REDIS_VARIABLE = "DDQUEUE_TEST_REDIS_URL"
+
+# On a busy machine an example takes as long as it takes: a time decides no test.
+settings.register_profile("ddqueue", deadline=None)
+settings.load_profile("ddqueue")
 
 
 @pytest.fixture(scope="session")

@@ -19,6 +19,7 @@ from ddqueue.ports import GpuReading
 from ddqueue.processes import carriers
 from ddqueue.sim.gpus import SimulatedGpus
 from ddqueue.storage.engine import connect
+from ddqueue.storage.pooled_reads import PooledReads
 from ddqueue.storage.reading import PostgresReader
 
 PATIENCE_S = 240.0
@@ -44,7 +45,7 @@ class Installation:
         self._running: list[subprocess.Popen[bytes]] = []
         # What a test polls is read in this process: a command a poll would keep both cores busy.
         self._sql_engine = connect(database_url, "tests")
-        self._reader = PostgresReader(self._sql_engine)
+        self._reader = PostgresReader(PooledReads(self._sql_engine))
 
     def run(self, *arguments: str, code: int | None = 0, **environment: str) -> subprocess.CompletedProcess[str]:
         """`ddqueue ARGUMENTS...`; fails unless it ends with `code`."""

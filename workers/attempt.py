@@ -22,7 +22,7 @@ from typing import Any
 
 from ddqueue.bootstrap import attempt, patience
 from ddqueue.domain.queueing import Runner
-from ddqueue.errors import DdqueueError
+from ddqueue.errors import DdqueueError, SchemaRefused
 from ddqueue.processes import become_subreaper, start_ticks
 from ddqueue.services.stopping import StopReason, StopSignal
 from workers.orders import Order
@@ -54,6 +54,7 @@ NEEDED = (
     "ddqueue.sim.gpus",
     "ddqueue.sim.telemetry",
     "ddqueue.storage.attempts",
+    "ddqueue.storage.programs",
     "sqlalchemy.dialects.postgresql.psycopg",
     "psycopg",
 )
@@ -98,6 +99,9 @@ def main(arguments: list[str]) -> int:
     try:
         with attempt(order.host, progress, stop) as execute:
             report = execute.run(order.host, order.job_id, runner)
+    except SchemaRefused as error:
+        progress.send({"report": {"worked": False, "text": str(error), "refused": True}})
+        return error.exit_code
     except DdqueueError as error:
         progress.send({"report": {"worked": False, "text": f"{type(error).__name__}: {error}"}})
         return error.exit_code

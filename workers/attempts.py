@@ -27,10 +27,12 @@ and they are done well before the attempt is."""
 
 @dataclass(frozen=True)
 class Report:
-    """What the attempt said at its end; `worked` is False when it claimed nothing."""
+    """What the attempt said at its end; `worked` is False when it claimed nothing, `refused` says that no attempt of
+    this version may work on the database any more."""
 
     worked: bool
     text: str
+    refused: bool = False
 
 
 class AttemptProcesses:

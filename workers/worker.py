@@ -8,17 +8,22 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from celery import Celery, signals
 
 from ddqueue import bootstrap
+from ddqueue.errors import SchemaRefused
 from ddqueue.queue.app import queue_of
 from ddqueue.queue.events import EventSender
 from workers.attempts import AttemptProcesses
 from workers.borrowed import BorrowedBox
+from workers.supervision import look_after, notify
 from workers.tasks import register
 from workers.terms import CurrentTerms
+
+log = logging.getLogger(__name__)
 
 _LAST_WORDS_S = 10
 
@@ -35,17 +40,30 @@ def run_worker(app: Celery, host: str, attempt_limit_s: float) -> int:
         bootstrap.local_time,
         bootstrap.patience().past_hours_s,
     )
-    register(app, box, EventSender(app, name))
+    outdated = threading.Event()
+
+    def give_up(why: str) -> None:
+        # A worker that stayed would start an attempt, to be refused, every few seconds. As if a person had stopped it.
+        log.error("%s stops: %s", name, why)
+        outdated.set()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    def exit_code() -> int:
+        return box.exit_code or (SchemaRefused.exit_code if outdated.is_set() else 0)
+
+    register(app, box, EventSender(app, name), give_up)
 
     def shutting_down(**_: Any) -> None:
         # Called inside a signal handler: no logging, no locks.
+        notify("STOPPING=1")
         box.stop()
         attempts.stop_all()
-        threading.Thread(target=_leave_at_last, args=(attempts, box), name="leave", daemon=True).start()
+        threading.Thread(target=_leave_at_last, args=(attempts, box, exit_code), name="leave", daemon=True).start()
 
     signals.setup_logging.connect(_log_to_stderr, weak=False)
     signals.worker_shutting_down.connect(shutting_down, weak=False)
     signals.worker_ready.connect(_ignore_hangup, weak=False)
+    look_after(app)
     worker = app.Worker(
         hostname=name,
         queues=[queue_of(host)],
@@ -57,22 +75,24 @@ def run_worker(app: Celery, host: str, attempt_limit_s: float) -> int:
         redirect_stdouts=False,
     )
     box.start()
+    # Not when the broker is there: a box that boots while the control host is away is as it should be.
+    notify("READY=1")
     try:
         worker.start()
     finally:
         box.stop()
-        kept_back = box.wait()
-    return worker.exitcode or kept_back
+        box.wait()
+    return worker.exitcode or exit_code()
 
 
-def _leave_at_last(attempts: AttemptProcesses, box: BorrowedBox) -> None:
+def _leave_at_last(attempts: AttemptProcesses, box: BorrowedBox, exit_code: Callable[[], int]) -> None:
     """A broker that hangs must not hold the exit: leave some seconds after the last attempt ended, and a borrowed box
     was given back."""
     idle_s = 0
     while idle_s < _LAST_WORDS_S:
         time.sleep(1)
         idle_s = 0 if attempts.busy or box.busy else idle_s + 1
-    os._exit(box.exit_code)
+    os._exit(exit_code())
 
 
 def _log_to_stderr(**_: Any) -> None:

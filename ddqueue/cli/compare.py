@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ddqueue import settings
+from ddqueue import bootstrap
 from ddqueue.cli.output import print_json
 from ddqueue.cli.results import judged
 from ddqueue.errors import UsageError
@@ -21,7 +21,6 @@ from ddqueue.report.pairs import (
     two_servers,
     two_sweeps,
 )
-from ddqueue.storage.engine import connect
 from ddqueue.storage.reading import PostgresReader
 
 
@@ -55,10 +54,11 @@ def compare(
     A difference counts when it is significant (5%) and larger than what an unchanged configuration does between starts
     of its server. Which configuration to take, `ddqueue results` says.
     """
-    reader = PostgresReader(connect(settings.database_url(), "ddqueue compare"))
     if baseline == (b is not None):
         raise UsageError("name two things to compare, or one with --baseline")
-    pairs = _against_baselines(reader, a, sweep) if b is None else _pairs(reader, a, b, sweep)
+    with bootstrap.reads("ddqueue compare") as reads:
+        reader = PostgresReader(reads)
+        pairs = _against_baselines(reader, a, sweep) if b is None else _pairs(reader, a, b, sweep)
     compared = compare_pairs(_on(host, pairs), simulated_against_real)
     if as_json:
         print_json(comparison_document(compared))

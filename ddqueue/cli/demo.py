@@ -52,12 +52,13 @@ def _run(home: Path, sweep_file: Path) -> bool:
     from ddqueue.report.results import Format
     from ddqueue.services.submit import submit
     from ddqueue.storage.migrate import upgrade
+    from ddqueue.storage.pooled_reads import PooledReads
     from ddqueue.storage.reading import PostgresReader
     from ddqueue.storage.sweeps import PostgresSweepStore
 
     upgrade(settings.database_url())
     engine = bootstrap.sql_engine("ddqueue demo")
-    reader = PostgresReader(engine)
+    reader = PostgresReader(PooledReads(engine))
     known = bootstrap.inventory()
     sweep = read_sweep(sweep_file, known)
     _clear_the_way(engine, sweep.name, sweep.hosts)
@@ -135,10 +136,11 @@ def _cancelled_on_interrupt(engine: SqlEngine, sweep_id: int) -> Iterator[None]:
 def _clear_the_way(engine: SqlEngine, sweep: str, hosts: tuple[str, ...]) -> None:
     """What an earlier demo left: its jobs, and a quarantine of these boxes, which exist only in software."""
     from ddqueue.storage.control import PostgresControl
+    from ddqueue.storage.pooled_reads import PooledReads
     from ddqueue.storage.reading import PostgresReader
     from ddqueue.storage.references import Target
 
-    control, reader = PostgresControl(engine), PostgresReader(engine)
+    control, reader = PostgresControl(engine), PostgresReader(PooledReads(engine))
     for row in reader.sweeps():
         if row["name"] == sweep and (row["queued"] or row["running"]):
             control.cancel(Target(row["id"]))

@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from ddqueue import bootstrap, settings
+from ddqueue import __version__, bootstrap, settings
 from ddqueue.domain.failures import AttemptFailure
 from ddqueue.domain.health import Check, Verdict
 from ddqueue.domain.inventory import EngineProfile, Host, Inventory, Model, on_host
@@ -25,7 +25,7 @@ from ddqueue.gpu.fitness import is_idle
 from ddqueue.gpu.ownership import LOCK_VARIABLE, KernelOwnership
 from ddqueue.gpu.visible import cuda_environment
 from ddqueue.ports import GpuInspector, HostLock
-from ddqueue.services.doctor import Look, check_database
+from ddqueue.services.doctor import Look, check_database, check_version
 from ddqueue.services.preflight import NO_WEIGHTS
 
 _BUILD_LIMIT_S = 60.0
@@ -170,7 +170,9 @@ class Examination:
 
 def _check_database() -> Sequence[Check]:
     from ddqueue.storage.asking import ask
-    from ddqueue.storage.migrate import current, head
+    from ddqueue.storage.compatibility import KNOWN, schema_state
+    from ddqueue.storage.pooled_reads import PooledReads
+    from ddqueue.storage.reading import PostgresReader
 
     url = settings.database_url()
 
@@ -178,15 +180,25 @@ def _check_database() -> Sequence[Check]:
         now: datetime = ask(url, "SELECT clock_timestamp()", _DATABASE_LIMIT_S).rows[0][0]
         return now
 
-    return check_database(lambda: current(url), head(), clock)
+    engine = bootstrap.sql_engine("ddqueue doctor")
+    try:
+        checks = check_database(lambda: schema_state(engine), KNOWN, clock)
+        if checks[0].verdict is not Verdict.FAIL:
+            checks += check_version(__version__, PostgresReader(PooledReads(engine)).dispatchers)
+        return checks
+    finally:
+        engine.dispose()
 
 
 def _check_broker() -> Sequence[Check]:
     import redis
 
+    from ddqueue.queue.tls import broker_tls
+
     limits = {"socket_timeout": _BROKER_LIMIT_S, "socket_connect_timeout": _BROKER_LIMIT_S}
     try:
-        with redis.Redis.from_url(settings.redis_url(), **limits) as client:
+        url, tls = broker_tls(settings.redis_url())
+        with redis.Redis.from_url(url, **limits, **(tls or {})) as client:
             client.ping()
     except (redis.RedisError, OSError) as error:
         raise NotReachable(f"the broker did not answer: {error}") from error

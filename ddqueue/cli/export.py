@@ -24,13 +24,14 @@ def export(sweep: str, form: str | None, output: str) -> None:
     from ddqueue import bootstrap
     from ddqueue.report.exports import write_jsonl, write_parquet, write_whole
     from ddqueue.storage.exporting import export_columns, export_rows
+    from ddqueue.storage.pooled_reads import PooledReads
     from ddqueue.storage.references import find_sweep
 
     form = form or Path(output).suffix.lstrip(".")
     if form not in ("jsonl", "parquet"):
         raise UsageError(f"{output} does not say its format; add --format jsonl or --format parquet")
     sql_engine = bootstrap.sql_engine("ddqueue export")
-    found = find_sweep(sql_engine, sweep)
+    found = find_sweep(PooledReads(sql_engine), sweep)
     rows = export_rows(sql_engine, found.sweep_id)
     if output == "-":
         if form == "parquet":

@@ -69,12 +69,13 @@ def import_command(
     from ddqueue.files.measured_csv import Defaults, read_measured
     from ddqueue.services.importing import as_sweep
     from ddqueue.storage.importing import import_measured
+    from ddqueue.storage.pooled_reads import PooledReads
     from ddqueue.storage.reading import PostgresReader
 
     known = bootstrap.inventory(inventory)
     bootstrap.check_schema()
     sql_engine = bootstrap.sql_engine("ddqueue import")
-    said = _said(known, PostgresReader(sql_engine), model, engine, like)
+    said = _said(known, PostgresReader(PooledReads(sql_engine)), model, engine, like)
     defaults = Defaults(
         cell_of=said.cell_of,
         parallelism_of=lambda on, label: _parallelism(known, on, label),

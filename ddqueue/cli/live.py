@@ -17,6 +17,7 @@ from ddqueue.cli.live_frame import Frame, HostNow, frame, lines
 from ddqueue.errors import NotReachable
 from ddqueue.report.grid import visible
 from ddqueue.storage.live import PostgresLive
+from ddqueue.storage.pooled_reads import PooledReads
 from ddqueue.storage.reading import PostgresReader
 from ddqueue.storage.references import SweepReference
 
@@ -37,7 +38,7 @@ def watch(sql_engine: Engine, out: IO[str], sweep: SweepReference | None, away_s
 
 
 def _reader(sql_engine: Engine, sweep: SweepReference | None) -> Callable[[], Frame]:
-    reader, live = PostgresReader(sql_engine), PostgresLive(sql_engine)
+    reader, live = PostgresReader(PooledReads(sql_engine)), PostgresLive(sql_engine)
     only = None if sweep is None else str(sweep)
     on_hosts = None if sweep is None else {job["host"] for job in reader.jobs(sweep.sweep_id)}
 

@@ -19,7 +19,8 @@ def logs(job: int, attempt: int | None, lines: int) -> None:
     from ddqueue import bootstrap
     from ddqueue.storage.reading import PostgresReader
 
-    row = PostgresReader(bootstrap.sql_engine("ddqueue logs")).job(job)
+    with bootstrap.reads("ddqueue logs") as reads:
+        row = PostgresReader(reads).job(job)
     attempts = {one["number"]: one for one in row["attempts"]}
     number = attempt or max(attempts, default=0)
     if number not in attempts:

@@ -42,6 +42,7 @@ _COMMANDS: dict[str, tuple[str, str]] = {
     "worker": ("ddqueue.cli.worker:worker", "Serve one host: run its jobs."),
     "dispatcher": ("ddqueue.cli.dispatcher:dispatcher", "Wake idle hosts that have jobs."),
     "flower": ("ddqueue.cli.flower:flower", "Show workers, tasks and phases in a browser, read-only."),
+    "deploy": ("ddqueue.cli.deploy:deploy", "Put ddqueue on hosts over ssh: check, upgrade, roll back, remove."),
     "db": ("ddqueue.cli.db:db", "Create or upgrade the database's tables."),
 }
 

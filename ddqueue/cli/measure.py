@@ -14,6 +14,7 @@ from ddqueue.errors import DdqueueError, NotReachable
 
 if TYPE_CHECKING:
     from ddqueue.cli.measured import MeasuredOnce
+    from ddqueue.domain.latency_limits import LatencyLimits
     from ddqueue.domain.sweep import Point
 
 _FLUSH_S = 60.0
@@ -22,6 +23,8 @@ _FLUSHED, _BUSY = 200, 400
 """SGLang's answers to a flush; busy is one with requests that run or wait."""
 
 _INTERRUPTED = 130
+
+_MILLISECONDS = click.FloatRange(min=0, min_open=True)
 
 
 @click.command()
@@ -33,9 +36,19 @@ _INTERRUPTED = 130
 @click.option(
     "--prompts", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Cut prompts from a text."
 )
+@click.option("--goodput-ttft-ms", type=_MILLISECONDS, help="Goodput: count requests whose TTFT is within this.")
+@click.option("--goodput-tpot-ms", type=_MILLISECONDS, help="... and whose TPOT is.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def measure(
-    url: str, concurrency: int, context: int, output: int, repeats: int, prompts: Path | None, as_json: bool
+    url: str,
+    concurrency: int,
+    context: int,
+    output: int,
+    repeats: int,
+    prompts: Path | None,
+    goodput_ttft_ms: float | None,
+    goodput_tpot_ms: float | None,
+    as_json: bool,
 ) -> None:
     """Measure one point against the SGLang at URL, such as http://127.0.0.1:30000.
 
@@ -43,24 +56,31 @@ def measure(
     Exits with 1 when no repeat is valid.
     """
     from ddqueue.cli.measured import document, print_measured
+    from ddqueue.domain.latency_limits import LatencyLimits
     from ddqueue.domain.sweep import Point
 
+    asked = goodput_ttft_ms is not None or goodput_tpot_ms is not None
+    limits = LatencyLimits(goodput_ttft_ms, goodput_tpot_ms) if asked else None
     try:
         info = _server_info(url)
-        measured = _measured(url, info, Point(concurrency, context, output), repeats, prompts)
+        measured = _measured(url, info, Point(concurrency, context, output), repeats, prompts, limits)
     except KeyboardInterrupt:
         click.echo("ddqueue: interrupted; the load client is gone, and the server ends what it had begun", err=True)
         raise click.exceptions.Exit(_INTERRUPTED) from None
     simulated = bool(info.get("simulated"))
     if as_json:
-        print_json({"url": url, "simulated": simulated, "measurements": [document(one) for one in measured]})
+        within = None if limits is None else limits.to_json()
+        found = [document(one) for one in measured]
+        print_json({"url": url, "simulated": simulated, "goodput_limits": within, "measurements": found})
     else:
-        print_measured(f"{url}{' (simulated)' if simulated else ''}", measured)
+        print_measured(f"{url}{' (simulated)' if simulated else ''}", measured, limits)
     if not any(one.valid for one in measured):
         raise click.exceptions.Exit(1)
 
 
-def _measured(url: str, info: dict[str, Any], point: Point, repeats: int, prompts: Path | None) -> list[MeasuredOnce]:
+def _measured(
+    url: str, info: dict[str, Any], point: Point, repeats: int, prompts: Path | None, limits: LatencyLimits | None
+) -> list[MeasuredOnce]:
     """One result a repeat; a repeat that cannot be ranked is among them."""
     from ddqueue.cli.measured import MeasuredOnce
     from ddqueue.domain.metrics.summary import measure as summarise
@@ -74,7 +94,8 @@ def _measured(url: str, info: dict[str, Any], point: Point, repeats: int, prompt
         for repeat in range(1, repeats + 1):
             _flush(url)
             run = client.run(url, point, repeat, salt, _go_on, False, text)
-            measured.append(MeasuredOnce.of(run, summarise(run, info.get("weight_version"), baseline=not speculates)))
+            found = summarise(run, info.get("weight_version"), baseline=not speculates, limits=limits)
+            measured.append(MeasuredOnce.of(run, found))
     return measured
 
 

@@ -10,6 +10,7 @@ import click
 
 from ddqueue.cli.output import print_table
 from ddqueue.domain.client_bound import client_trouble
+from ddqueue.domain.latency_limits import LatencyLimits
 from ddqueue.domain.measurement import Invalid, Measurement, PointRun, Summary
 from ddqueue.domain.statistics import mean_interval
 
@@ -49,15 +50,16 @@ def document(one: MeasuredOnce) -> dict[str, Any]:
     }
 
 
-def print_measured(server: str, repeats: Sequence[MeasuredOnce]) -> None:
-    """Print the tables, the interval of the throughput over the valid repeats, and a line for each reason."""
+def print_measured(server: str, repeats: Sequence[MeasuredOnce], limits: LatencyLimits | None = None) -> None:
+    """Print the tables, with goodput where there are `limits`, the interval of the throughput over the valid repeats,
+    and a line for each reason."""
     measurements = [one.measurement for one in repeats]
     point = measurements[0].point
     title = f"{point.label}, {point.output} tokens each, on {server}"
     for at in range(0, len(measurements), REPEATS_ABREAST):
         abreast = measurements[at : at + REPEATS_ABREAST]
         heads = ["", *(f"repeat {one.repeat}" for one in abreast)]
-        print_table(title, heads, [[name, *map(cell, abreast)] for name, cell in ROWS.items()])
+        print_table(title, heads, [[name, *map(cell, abreast)] for name, cell in _rows(limits).items()])
         click.echo()
     valid = [one.output_throughput_tok_s for one in measurements if one.valid and one.output_throughput_tok_s]
     interval = mean_interval(valid) if len(valid) > 1 else None
@@ -68,6 +70,17 @@ def print_measured(server: str, repeats: Sequence[MeasuredOnce]) -> None:
     for one in repeats:
         for reason in one.measurement.reasons:
             click.echo(f"repeat {one.measurement.repeat} is not valid: {reason}: {_why(reason, one)}")
+
+
+def _rows(limits: LatencyLimits | None) -> Mapping[str, Callable[[Measurement], str]]:
+    if limits is None:
+        return ROWS
+    goodput = {
+        f"goodput requests/s, {limits.words}": _number_row("goodput_requests_s", 2),
+        "goodput output tok/s, the same": _number_row("goodput_output_tok_s", 1),
+    }
+    *numbers, verdict = ROWS.items()
+    return dict([*numbers, *goodput.items(), verdict])
 
 
 def _why(reason: Invalid, one: MeasuredOnce) -> str:
@@ -85,7 +98,8 @@ def _why(reason: Invalid, one: MeasuredOnce) -> str:
         + ", ".join(sorted({str(request.tag) for request in done})),
         Invalid.CACHED_PREFIX: f"{_share(measurement)} of the prompts came from the prefix cache",
         Invalid.NO_TOKENS: "no output token arrived",
-        Invalid.NOT_FINITE: f"the server reported NaN or infinity: {', '.join(odd)}",
+        Invalid.LONG_OUTPUT: f"answers claim more than the {output} tokens that were asked for",
+        Invalid.NOT_FINITE: f"the server reported numbers that none can be: {', '.join(odd)}",
         Invalid.CLIENT_BOUND: one.client_trouble or "",
     }
     return said.get(reason, "")

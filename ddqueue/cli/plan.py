@@ -55,8 +55,12 @@ def _print_cells(plan: Plan) -> None:
     title = f"{plan.sweep}: {plan.model} on {plan.engine}{kind}, {counts}"
     print_table(title, ["#", "hash", "cell", *(f"{host} {label}" for host, label in columns)], rows)
     click.echo(f"\nOn every server: {', '.join(plan.points)}")
+    if plan.goodput is not None:
+        click.echo(f"Goodput counts requests with {plan.goodput.words}")
     if plan.visits > 1 or plan.control_every:
         click.echo(_order(plan))
+    if plan.prune:
+        click.echo("Given up early: cells clearly slower than another one at every point; the middle ones come first")
     click.echo()
 
 

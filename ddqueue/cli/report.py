@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from ddqueue import __version__, settings
+from ddqueue import __version__, bootstrap
 from ddqueue.cli.results import judged
 from ddqueue.errors import DdqueueError, UsageError
 from ddqueue.report.html.as_json import as_json
@@ -22,7 +22,6 @@ from ddqueue.report.html.document import document
 from ddqueue.report.html.markdown import markdown
 from ddqueue.report.html.page import page
 from ddqueue.report.pairs import JudgedSweep
-from ddqueue.storage.engine import connect
 from ddqueue.storage.reading import PostgresReader
 from ddqueue.storage.reading_report import PostgresReportReader
 
@@ -89,20 +88,20 @@ def _path(reference: str, output: str | None, form: Form) -> Path | None:
 
 def _read(sweep: str) -> ReportData:
     """Raises UsageError when there is no such sweep, NotReachable when Postgres does not answer."""
-    sql_engine = connect(settings.database_url(), "ddqueue report")
-    reader = PostgresReader(sql_engine)
-    found = reader.sweep(sweep)
-    canonical = {row["cell_hash"]: row["canonical"] for row in reader.cells(found.sweep_id)}
-    rows = PostgresReportReader(sql_engine).rows(found.sweep_id)
-    return ReportData(
-        judged=JudgedSweep(str(found), judged(reader, found.sweep_id), canonical),
-        sweep=rows.sweep,
-        hosts=rows.hosts,
-        attempts=rows.attempts,
-        telemetry=rows.telemetry,
-        made_at=datetime.now(UTC),
-        version=__version__,
-    )
+    with bootstrap.reads("ddqueue report") as reads:
+        reader = PostgresReader(reads)
+        found = reader.sweep(sweep)
+        canonical = {row["cell_hash"]: row["canonical"] for row in reader.cells(found.sweep_id)}
+        rows = PostgresReportReader(reads).rows(found.sweep_id)
+        return ReportData(
+            judged=JudgedSweep(str(found), judged(reader, found.sweep_id), canonical),
+            sweep=rows.sweep,
+            hosts=rows.hosts,
+            attempts=rows.attempts,
+            telemetry=rows.telemetry,
+            made_at=datetime.now(UTC),
+            version=__version__,
+        )
 
 
 def _written(data: ReportData, form: Form) -> bytes:

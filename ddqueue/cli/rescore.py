@@ -33,12 +33,13 @@ def rescore(sweep: str, suite: Path | None, as_json: bool) -> None:
     from ddqueue import bootstrap
     from ddqueue.cli.output import print_json
     from ddqueue.services.rescore import Rescore
+    from ddqueue.storage.pooled_reads import PooledReads
     from ddqueue.storage.references import find_sweep
     from ddqueue.storage.rescoring import PostgresScoreStore
 
     engine = bootstrap.sql_engine("ddqueue rescore")
     try:
-        found = find_sweep(engine, sweep)
+        found = find_sweep(PooledReads(engine), sweep)
         service = Rescore(PostgresScoreStore(engine), bootstrap.scoring(), bootstrap.load_suite)
         with _counting() as count:
             compared = service.run(found.sweep_id, None if suite is None else str(suite.absolute()), count)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import click
 
-from ddqueue import settings
+from ddqueue import bootstrap
 from ddqueue.domain.sweep import Measure
 from ddqueue.report.judgement import Judgement, judge_sweep
 from ddqueue.report.results import Format, render
-from ddqueue.storage.engine import connect
 from ddqueue.storage.reading import PostgresReader
 
 
@@ -32,8 +31,8 @@ def results(sweep: str, form: str, by_visit: bool, as_json: bool) -> None:
     ranked, why others are not), the noise floor, the drift of the control cell, and the fastest configuration for each
     use with its runner-up. csv has one line a visit.
     """
-    reader = PostgresReader(connect(settings.database_url(), "ddqueue results"))
-    print_results(reader, sweep, Format.JSON if as_json else Format(form), by_visit)
+    with bootstrap.reads("ddqueue results") as reads:
+        print_results(PostgresReader(reads), sweep, Format.JSON if as_json else Format(form), by_visit)
 
 
 def print_results(reader: PostgresReader, sweep: str, form: Format, by_visit: bool = False) -> None:

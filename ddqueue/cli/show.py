@@ -19,7 +19,8 @@ def show(job: int, as_json: bool) -> None:
     from ddqueue import bootstrap
     from ddqueue.storage.reading import PostgresReader
 
-    row = PostgresReader(bootstrap.sql_engine("ddqueue show")).job(job)
+    with bootstrap.reads("ddqueue show") as reads:
+        row = PostgresReader(reads).job(job)
     if as_json:
         print_json(row)
         return

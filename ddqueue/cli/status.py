@@ -12,9 +12,7 @@ from ddqueue.cli.output import duration, print_json, print_table
 from ddqueue.domain.states import JobState
 
 if TYPE_CHECKING:
-    from sqlalchemy import Engine as SqlEngine
-
-    from ddqueue.storage.references import SweepReference
+    from ddqueue.storage.reading import PostgresReader
 
 _RECENT = 10
 
@@ -36,20 +34,15 @@ def status(sweep: str | None, as_json: bool, watch: bool) -> None:
 
     if watch and as_json:
         raise click.UsageError("--watch is for eyes; for a program, ask `ddqueue status --json` again and again")
-    sql_engine = bootstrap.sql_engine("ddqueue status")
-    reader = PostgresReader(sql_engine)
     if watch:
-        _watch(sql_engine, None if sweep is None else reader.sweep(sweep))
+        _watch(sweep)
         return
-    if sweep is not None:
-        reference = reader.sweep(sweep)
-        jobs = reader.jobs(reference.sweep_id)
-        if as_json:
-            print_json({"sweep": str(reference), "jobs": jobs})
-        else:
-            _print_jobs(str(reference), jobs)
-        return
-    hosts, sweeps, queue = reader.hosts(), reader.sweeps(), reader.queue()
+    with bootstrap.reads("ddqueue status") as reads:
+        reader = PostgresReader(reads)
+        if sweep is not None:
+            _show_sweep(reader, sweep, as_json)
+            return
+        hosts, sweeps, queue = reader.hosts(), reader.sweeps(), reader.queue()
     if as_json:
         print_json({"hosts": hosts, "sweeps": sweeps, "queue": queue})
         return
@@ -65,12 +58,25 @@ def status(sweep: str | None, as_json: bool, watch: bool) -> None:
         click.echo(f"  and {len(sweeps) - _RECENT} older ones (--json lists all)")
 
 
-def _watch(sql_engine: SqlEngine, sweep: SweepReference | None) -> None:
+def _show_sweep(reader: PostgresReader, sweep: str, as_json: bool) -> None:
+    reference = reader.sweep(sweep)
+    jobs = reader.jobs(reference.sweep_id)
+    if as_json:
+        print_json({"sweep": str(reference), "jobs": jobs})
+    else:
+        _print_jobs(str(reference), jobs)
+
+
+def _watch(sweep: str | None) -> None:
     from ddqueue import bootstrap
     from ddqueue.cli.live import watch
+    from ddqueue.storage.pooled_reads import PooledReads
+    from ddqueue.storage.references import find_sweep
 
+    sql_engine = bootstrap.sql_engine("ddqueue status")
+    reference = None if sweep is None else find_sweep(PooledReads(sql_engine), sweep)
     with contextlib.suppress(KeyboardInterrupt):  # the way to end it
-        watch(sql_engine, sys.stdout, sweep, bootstrap.patience().database_away_s)
+        watch(sql_engine, sys.stdout, reference, bootstrap.patience().database_away_s)
 
 
 def _host(row: dict[str, Any]) -> list[object]:
@@ -90,7 +96,7 @@ def _host(row: dict[str, Any]) -> list[object]:
 def _sweep(row: dict[str, Any]) -> list[object]:
     done = ", ".join(
         f"{row[state]} {state}"
-        for state in (JobState.SUCCEEDED, JobState.FAILED, JobState.UNSUPPORTED, JobState.CANCELLED)
+        for state in (JobState.SUCCEEDED, JobState.FAILED, JobState.UNSUPPORTED, JobState.PRUNED, JobState.CANCELLED)
         if row[state]
     )
     notes = [word for word, true in (("simulated", row["simulated"]), ("paused", row["paused"])) if true]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ddqueue import settings
 from ddqueue.cli.output import print_json
 from ddqueue.domain.states import JobState
 
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     "--wait", is_flag=True, help="Show what happens until the sweep has ended; exit code 1 unless all went well."
 )
 @click.option(
-    "--webhook", metavar="URL", help="Tell this URL, in JSON, when the sweep ends or a host of it is quarantined."
+    "--webhook",
+    metavar="URL",
+    help="Tell this URL, in JSON, when the sweep ends or a host of it is quarantined. Others can read arguments:"
+    " one that holds a secret is better given by DDQUEUE_WEBHOOK_URL or DDQUEUE_WEBHOOK_URL_FILE.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; with --wait, at the end.")
 def submit(
@@ -49,6 +53,7 @@ def submit(
     from ddqueue import bootstrap
     from ddqueue.files.sweep_file import read_sweep
     from ddqueue.services.submit import submit as store_sweep
+    from ddqueue.storage.pooled_reads import PooledReads
     from ddqueue.storage.references import SweepReference, find_sweep
     from ddqueue.storage.sweeps import PostgresSweepStore
 
@@ -56,14 +61,14 @@ def submit(
     sweep = read_sweep(file, known)
     bootstrap.check_schema()
     engine = bootstrap.sql_engine("ddqueue submit")
-    earlier = None if after is None else find_sweep(engine, after)
+    earlier = None if after is None else find_sweep(PooledReads(engine), after)
     stored = store_sweep(
         sweep,
         known,
         PostgresSweepStore(engine),
         priority,
         after=None if earlier is None else earlier.sweep_id,
-        webhook=webhook,
+        webhook=webhook or settings.webhook_url(),
     )
     reference = SweepReference(stored.sweep_id, stored.name, stored.revision)
     if not as_json:
@@ -75,7 +80,7 @@ def submit(
     if as_json:
         told = {"sweep": stored.name, "revision": stored.revision, "sweep_id": stored.sweep_id, "jobs": stored.jobs}
         print_json(told if states is None else told | {"states": states})
-    if states is not None and set(states) != {JobState.SUCCEEDED}:
+    if states is not None and not set(states) <= {JobState.SUCCEEDED, JobState.PRUNED}:
         sys.exit(1)
 
 
@@ -83,6 +88,7 @@ def _wait(engine: SqlEngine, sweep: SweepReference) -> dict[str, int]:
     """The number of jobs in each state that there is, once the sweep has ended."""
     from ddqueue import bootstrap
     from ddqueue.cli.live import watch
+    from ddqueue.storage.pooled_reads import PooledReads
     from ddqueue.storage.reading import PostgresReader
 
     try:
@@ -91,6 +97,6 @@ def _wait(engine: SqlEngine, sweep: SweepReference) -> dict[str, int]:
         click.echo(f"\n{sweep} stays queued and goes on without you: ddqueue status {sweep} --watch", err=True)
         click.echo(f"  to end it: ddqueue cancel {sweep}", err=True)
         raise
-    states = dict(Counter(job["state"] for job in PostgresReader(engine).jobs(sweep.sweep_id)))
+    states = dict(Counter(job["state"] for job in PostgresReader(PooledReads(engine)).jobs(sweep.sweep_id)))
     click.echo(f"{sweep} has ended: {', '.join(f'{count} {state}' for state, count in states.items())}", err=True)
     return states

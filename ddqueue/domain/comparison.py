@@ -16,9 +16,8 @@ from ddqueue.domain.statistics import (
     Difference,
     Interval,
     compare,
-    t_quantile,
-    t_two_sided,
 )
+from ddqueue.domain.student import t_quantile, t_two_sided
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from itertools import combinations
 from statistics import fmean, median
 
 from ddqueue.domain.noise import percent
+from ddqueue.domain.rank_tests import kendall_p
 from ddqueue.domain.statistics import SIGNIFICANCE
 
 FEWEST = 5
@@ -57,15 +58,11 @@ def drift(at: Sequence[datetime], values: Sequence[float]) -> Drift | None:
     """
     if len(values) < FEWEST or min(values) <= 0 or min(at) == max(at):
         return None
-    from scipy.stats import kendalltau
-
     first = min(at)
     hours = [(moment - first).total_seconds() / 3600 for moment in at]
     slope = theil_sen_slope(hours, [math.log(value) for value in values])
-    # Where all values are equal there is no order to test, and scipy's p-value is not a number.
-    p_value = 1.0 if min(values) == max(values) else float(kendalltau(hours, values).pvalue)
     total = math.expm1(slope * max(hours))
-    return Drift(total / max(hours), total, p_value, len(values))
+    return Drift(total / max(hours), total, kendall_p(hours, values), len(values))
 
 
 def theil_sen_slope(x: Sequence[float], y: Sequence[float]) -> float:

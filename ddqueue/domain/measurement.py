@@ -19,6 +19,8 @@ class Invalid(StrEnum):
     """At least one request of the window failed."""
     SHORT_OUTPUT = "SHORT_OUTPUT"
     """At least one answer was shorter than the forced length."""
+    LONG_OUTPUT = "LONG_OUTPUT"
+    """At least one answer claims more tokens than were asked for, so that its count proves nothing."""
     WRONG_SERVER = "WRONG_SERVER"
     """At least one answer did not carry this attempt's tag."""
     CACHED_PREFIX = "CACHED_PREFIX"
@@ -26,7 +28,7 @@ class Invalid(StrEnum):
     NO_TOKENS = "NO_TOKENS"
     """No output token arrived, so there is no rate."""
     NOT_FINITE = "NOT_FINITE"
-    """The server reported a number that is not finite; it is stored as null."""
+    """The server reported a number that is not finite, or a count that none can be; it is stored as null."""
     CLIENT_BOUND = "CLIENT_BOUND"
     """The load client, not the server, was the limit."""
     COMPILED = "COMPILED"
@@ -39,7 +41,7 @@ class RequestRecord:
 
     `arrivals` holds (seconds, output tokens so far) for each chunk that brought tokens. Speculation fields are null
     when the server reports none. `error` is the exception's type and text, or the server's own error. `not_finite`
-    names the server's fields that held NaN or infinity; their values here are null.
+    names the server's fields that held NaN, infinity, or a count below zero or beyond any; their values here are null.
     """
 
     index: int
@@ -122,6 +124,10 @@ class Measurement:
     gpus: tuple[GpuWindow, ...] = ()
     """What each GPU did over exactly this window; empty where nobody watched."""
     energy_per_token_j: float | None = None
+    goodput_requests_s: float | None = None
+    """Requests per second that kept every limit of the sweep; None where it sets none."""
+    goodput_output_tok_s: float | None = None
+    """Output tokens per second of the same requests."""
     client: Mapping[str, float | str] = field(default_factory=dict)
     """How the load client fared: see PointRun."""
     requests: tuple[RequestRecord, ...] = ()

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from ddqueue.domain.statistics import CONFIDENCE, t_quantile
+from ddqueue.domain.statistics import CONFIDENCE
+from ddqueue.domain.student import t_quantile
 
 Visits = Sequence[Sequence[float]]
 """The valid repeats of one cell at one point, visit by visit; every value is positive."""

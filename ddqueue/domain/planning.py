@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
+from ddqueue.domain.latency_limits import LatencyLimits
 from ddqueue.domain.preflight.finding import Finding, Severity
 from ddqueue.domain.sweep import JobSpec, Measure, Point, Sweep
 from ddqueue.domain.tree import is_chain_budget
@@ -140,6 +141,10 @@ class Plan:
     visits: int = 1
     control_every: int | None = None
     """After at most how many jobs the control cell comes again; None without one."""
+    goodput: LatencyLimits | None = None
+    """What a request must keep to count for goodput, if the sweep says so."""
+    prune: bool = False
+    """Configurations that others dominate may be given up early, so that it may be done sooner."""
 
     @property
     def control_jobs(self) -> int:
@@ -168,6 +173,8 @@ class Plan:
             "folded": self.folded,
             "visits": self.visits,
             "control_every": self.control_every,
+            "goodput": None if self.goodput is None else self.goodput.to_json(),
+            "prune": self.prune,
             "jobs": self.jobs,
             "control_jobs": self.control_jobs,
             "restarts": sum(host.restarts for host in self.hosts),

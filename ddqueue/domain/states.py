@@ -3,12 +3,13 @@
 ```
             claim                       finish
   queued ----------> running --------------------------> succeeded
-    |  ^                | |  \\--------------------------> failed
+    |  ^                | |  \\--------------------------> failed, pruned
     |  |   lost, host   | |   \\-------------------------> unsupported
     |  +-- fault, or ---+ +----------------------------> cancelled
     |      retryable                                         ^
     +------------------------ cancel ------------------------+
-  failed, unsupported, cancelled -- retry (a person) --> queued
+  failed, unsupported, cancelled, pruned -- retry (a person) --> queued
+  queued --> pruned, when an earlier visit of the same configuration was
 ```
 """
 
@@ -33,6 +34,9 @@ class JobState(StrEnum):
     """This build or box cannot run this configuration: a result of its own kind. Final until a person retries."""
     CANCELLED = "cancelled"
     """A person ended it. Final until a person retries."""
+    PRUNED = "pruned"
+    """Given up, as its sweep allows: another configuration is clearly faster at every point. What was measured stays,
+    unranked; a later visit was not run at all. Final until a person retries."""
 
 
 class AttemptOutcome(StrEnum):
@@ -46,21 +50,26 @@ class AttemptOutcome(StrEnum):
     """It vanished: its process died, or its fence was taken; written by whoever held the host's lock afterwards."""
     CANCELLED = "cancelled"
     """It was stopped by a person, or because its worker was told to stop."""
+    PRUNED = "pruned"
+    """It measured every point once and stopped there: another configuration is clearly faster everywhere."""
 
 
-FINAL = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.UNSUPPORTED, JobState.CANCELLED})
+FINAL = frozenset(
+    {JobState.SUCCEEDED, JobState.FAILED, JobState.UNSUPPORTED, JobState.CANCELLED, JobState.PRUNED},
+)
 """States in which no attempt runs and none is waited for."""
 
-RETRYABLE_BY_HAND = frozenset({JobState.FAILED, JobState.UNSUPPORTED, JobState.CANCELLED})
+RETRYABLE_BY_HAND = frozenset({JobState.FAILED, JobState.UNSUPPORTED, JobState.CANCELLED, JobState.PRUNED})
 """States from which `ddqueue retry` puts a job back into the queue."""
 
 TRANSITIONS: dict[JobState, frozenset[JobState]] = {
-    JobState.QUEUED: frozenset({JobState.RUNNING, JobState.CANCELLED}),
+    JobState.QUEUED: frozenset({JobState.RUNNING, JobState.CANCELLED, JobState.PRUNED}),
     JobState.RUNNING: FINAL | {JobState.QUEUED},
     JobState.SUCCEEDED: frozenset(),
     JobState.FAILED: frozenset({JobState.QUEUED}),
     JobState.UNSUPPORTED: frozenset({JobState.QUEUED}),
     JobState.CANCELLED: frozenset({JobState.QUEUED}),
+    JobState.PRUNED: frozenset({JobState.QUEUED}),
 }
 
 

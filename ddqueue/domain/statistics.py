@@ -1,7 +1,6 @@
 """Statistics of repeated measurements: intervals, when to stop repeating, percentiles, and whether two cells differ.
 
-Everything is pure. scipy is imported inside the few functions that need it: it takes most of a second, and most
-commands never come here.
+Everything is pure.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from itertools import accumulate
 from random import Random
 from statistics import fmean, median, stdev
 
+from ddqueue.domain.rank_tests import mann_whitney_p
+from ddqueue.domain.student import t_quantile
 from ddqueue.domain.sweep import Repeats
 
 CONFIDENCE = 0.95
@@ -48,21 +48,6 @@ class Interval:
     def within(self, fraction: float) -> bool:
         """Whether both bounds lie within +- `fraction` of the mean."""
         return self.half_width <= fraction * abs(self.mean)
-
-
-@lru_cache(maxsize=4096)  # a table asks for the same few degrees of freedom thousands of times
-def t_quantile(probability: float, degrees_of_freedom: float) -> float:
-    """Student's t quantile: the value that a t variable stays below with `probability` (0..1, exclusive)."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(degrees_of_freedom, probability))
-
-
-def t_two_sided(t: float, degrees_of_freedom: float) -> float:
-    """The p-value of Student's t: how often a t variable is as far from 0 as `t`, on either side."""
-    from scipy.special import stdtr
-
-    return 2 * float(stdtr(degrees_of_freedom, -abs(t)))
 
 
 def mean_interval(
@@ -220,10 +205,8 @@ def compare(
     """
     if not a or not b or median(a) == 0:
         return None
-    from scipy.stats import mannwhitneyu
-
     effect = median(b) / median(a) - 1
-    p_value = float(mannwhitneyu(a, b, alternative="two-sided").pvalue)
+    p_value = mann_whitney_p(a, b)
     if 2 / math.comb(len(a) + len(b), len(a)) > significance:
         verdict = Difference.TOO_FEW
     elif p_value > significance:

@@ -9,6 +9,8 @@ from typing import Any
 
 from ddqueue.domain.configuration import Cell, Parallelism
 from ddqueue.domain.interleaving import count, turns
+from ddqueue.domain.latency_limits import LatencyLimits
+from ddqueue.domain.promising import middle_first
 
 
 class OutOfDistribution(StrEnum):
@@ -76,6 +78,10 @@ class Measure:
     prompts: str | None = None
     visits: int = 1
     control: Control | None = None
+    prune: bool = False
+    """Give a configuration up after one look when another one is clearly faster at every point (domain.dominance)."""
+    goodput: LatencyLimits | None = None
+    """What a request must keep to count for goodput; None where nobody has said it."""
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, the form stored with the sweep."""
@@ -92,6 +98,8 @@ class Measure:
             "prompts": self.prompts,
             "visits": self.visits,
             "control": None if self.control is None else {"cell": self.control.cell, "every": self.control.every},
+            "prune": self.prune,
+            "goodput": None if self.goodput is None else self.goodput.to_json(),
         }
 
     @classmethod
@@ -105,6 +113,8 @@ class Measure:
             prompts=value["prompts"],
             visits=value["visits"],
             control=None if control is None else Control(control["cell"], control["every"]),
+            prune=value["prune"],
+            goodput=None if value.get("goodput") is None else LatencyLimits.from_json(value["goodput"]),
         )
 
 
@@ -157,8 +167,11 @@ def jobs_of(sweep: Sweep) -> list[JobSpec]:
         ValueError: the control cell is none of the sweep's.
     """
     control = sweep.measure.control
-    index = None if control is None else [one.cell.hash for one in sweep.cells].index(control.cell)
-    order = turns(sweep.cells, sweep.measure.visits, index, control.every if control else 1)
+    # What may be given up is decided sooner when strong cells come first.
+    promising = middle_first([one.cell for one in sweep.cells]) if sweep.measure.prune else range(len(sweep.cells))
+    cells = [sweep.cells[place] for place in promising]
+    index = None if control is None else [one.cell.hash for one in cells].index(control.cell)
+    order = turns(cells, sweep.measure.visits, index, control.every if control else 1)
     return [
         JobSpec(turn.cell, host, parallelism, turn.visit, turn.control)
         for host in sweep.hosts

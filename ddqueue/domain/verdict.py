@@ -21,6 +21,8 @@ class Unranked(StrEnum):
     """It waits, or runs."""
     CANCELLED = "CANCELLED"
     """A person ended it."""
+    DOMINATED = "DOMINATED"
+    """It was given up early: another configuration is clearly faster at every point."""
     FAILED = "FAILED"
     """It ended with a failure class; numbers of before are kept, and count for nothing."""
     UNSUPPORTED = "UNSUPPORTED"
@@ -91,6 +93,7 @@ _STATES = {
     JobState.CANCELLED: Unranked.CANCELLED,
     JobState.FAILED: Unranked.FAILED,
     JobState.UNSUPPORTED: Unranked.UNSUPPORTED,
+    JobState.PRUNED: Unranked.DOMINATED,
 }
 
 
@@ -129,6 +132,8 @@ def _found(cell: CellRecord, repeats: Repeats) -> dict[Unranked, str]:
 
 
 def _end(cell: CellRecord) -> str:
+    if cell.state is JobState.PRUNED:
+        return f"given up: {cell.evidence}"
     why = f": {cell.failure}" if cell.failure else ""
     return f"{cell.state}{why}"
 

@@ -82,6 +82,9 @@ def retry_delay_s(tries: int) -> float | None:
     return float(min(2.0 ** (tries - 1), LONGEST_DELAY_S))
 
 
+_NOT_SUCCEEDED = ("failed", "unsupported", "cancelled", "pruned")
+
+
 def words(payload: Mapping[str, Any]) -> str:
     """A message in one line."""
     simulated = " (simulated)" if payload["simulated"] else ""
@@ -90,5 +93,5 @@ def words(payload: Mapping[str, Any]) -> str:
         why = f"{payload['failure']}: {payload['reason']}"
         return f"{sweep}: {payload['host']} is quarantined, {payload['jobs_waiting']} jobs wait for it. {why}"
     jobs = payload["jobs"]
-    others = ", ".join(f"{jobs[state]} {state}" for state in ("failed", "unsupported", "cancelled") if jobs[state])
+    others = ", ".join(f"{jobs[state]} {state}" for state in _NOT_SUCCEEDED if jobs[state])
     return f"{sweep} has ended: {jobs['succeeded']} of {jobs['total']} jobs succeeded{f', {others}' if others else ''}"

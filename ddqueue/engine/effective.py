@@ -100,7 +100,7 @@ def _same(asked: Scalar, effective: Any) -> bool:
         return str(asked).lower() == str(effective).lower()
     try:
         return float(asked or 0) == float(effective)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return _spelled(str(asked)) == _spelled(str(effective))
 
 
@@ -109,7 +109,7 @@ def _spelled(text: str) -> str:
         return posixpath.normpath(text)
     try:
         return json.dumps(json.loads(text), sort_keys=True)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text.lower()
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
+import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -21,15 +24,15 @@ class Reply:
     body: bytes
 
     def json(self) -> Any:
-        """The body's JSON value, or None when it is none."""
+        """The body's JSON value, or None when it is none, or nested more deeply than anything a server says."""
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
 
 def ask(url: str, method: str, path: str, payload: Any = None, timeout_s: float = 10.0) -> Reply:
-    """One request on a connection of its own.
+    """One request on a connection of its own, over after `timeout_s` however the answer trickles in.
 
     Raises:
         OSError: nobody answered, or not in time (timeouts and malformed HTTP included).
@@ -38,13 +41,42 @@ def ask(url: str, method: str, path: str, payload: Any = None, timeout_s: float 
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=timeout_s)
     try:
         body = None if payload is None else json.dumps(payload)
-        connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
-        response = connection.getresponse()
-        return Reply(response.status, response.read(_LARGEST_REPLY))
-    except http.client.HTTPException as error:
+        connection.connect()
+        with _cut_after(connection.sock, timeout_s):
+            connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
+            response = connection.getresponse()
+            return Reply(response.status, response.read(_LARGEST_REPLY))
+    except (http.client.HTTPException, ValueError) as error:
+        # ValueError: a length or a status that is a digit in some script, and no number.
         raise ConnectionError(f"{type(error).__name__}: {error}") from error
     finally:
         connection.close()
+
+
+@contextmanager
+def _cut_after(connection: socket.socket, limit_s: float) -> Iterator[None]:
+    """Cut the connection when the block takes longer, and raise TimeoutError then: a socket's own limit counts each
+    silence, so that a server which sends a byte now and then would never run into it."""
+    late = threading.Event()
+
+    def cut() -> None:
+        late.set()
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_RDWR)
+
+    timer = threading.Timer(limit_s, cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except Exception as error:
+        if late.is_set():
+            raise TimeoutError(f"no whole answer within {limit_s:g} s") from error
+        raise
+    finally:
+        timer.cancel()
+    if late.is_set():
+        raise TimeoutError(f"no whole answer within {limit_s:g} s")
 
 
 def server_info(get: Callable[[str], Reply]) -> dict[str, Any] | None:

@@ -31,6 +31,8 @@ _STILL_S = 60.0
 _LOOK_EVERY_S = 1.0
 """A look at every process of a large host takes tens of milliseconds."""
 
+_LONGEST_SHOWN = 200
+
 _PROMPT = {"text": "Once upon a time", "sampling_params": {"max_new_tokens": 4, "ignore_eos": True}}
 
 _OUR_QUESTIONS = re.compile(r'"GET /(health|server_info|get_server_info) ')
@@ -190,7 +192,7 @@ class Readiness:
         if info.get("weight_version") != self._server.tag:
             raise AttemptFailure(
                 Failure.PORT_BUSY,
-                f"{self._server.url} carries the tag {info.get('weight_version')!r}, not {self._server.tag!r}",
+                f"{self._server.url} carries the tag {_shown(info.get('weight_version'))}, not {self._server.tag!r}",
             )
         return True
 
@@ -205,12 +207,14 @@ class Readiness:
             raise self._failed_generation(f"{type(error).__name__}: {error}") from error
         answer = reply.json()
         meta = answer.get("meta_info") if isinstance(answer, dict) else None
-        if reply.status != 200 or not isinstance(meta, dict) or not meta.get("completion_tokens"):
+        tokens = meta.get("completion_tokens") if isinstance(meta, dict) else None
+        if reply.status != 200 or not isinstance(meta, dict) or not isinstance(tokens, int) or tokens <= 0:
             raise self._failed_generation(f"{reply.status}: {reply.body[:200].decode('utf-8', 'replace')}")
         if meta.get("weight_version", self._server.tag) != self._server.tag:
             raise AttemptFailure(
                 Failure.PORT_BUSY,
-                f"an answer of {self._server.url} carries the tag {meta['weight_version']!r}, not {self._server.tag!r}",
+                f"an answer of {self._server.url} carries the tag {_shown(meta['weight_version'])}, "
+                f"not {self._server.tag!r}",
             )
 
     def _failed_generation(self, error: str) -> AttemptFailure:
@@ -236,6 +240,12 @@ class Readiness:
         phase = FIRST_GENERATION if self._generating else log.progress.phase
         last = log.tail[-1].strip() if log.tail else "the log is empty"
         return f"{what}, in phase '{phase}'{f' at {log.progress.text}' if log.progress.text else ''}: {last}"
+
+
+def _shown(value: Any) -> str:
+    """What somebody else's server says may be of any size."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
 
 
 def port_holders(port: int) -> str:

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 from ddqueue.errors import FileError, FileProblem
 
+MOST = 100
+"""Nobody reads more, and a file that was not written by hand may hold tens of thousands."""
+
 
 class Problems:
     """The mistakes found so far in `file`."""
@@ -16,8 +19,13 @@ class Problems:
         self._found: dict[FileProblem, None] = {}
 
     def add(self, line: int, key: str, problem: str, remedy: str) -> None:
-        """Note a mistake; the same one (a grid's value meets every cell) is noted once."""
+        """Note a mistake; the same one (a grid's value meets every cell) is noted once.
+
+        Raises FileError, with those so far, when they are MOST.
+        """
         self._found[FileProblem(self.file, line, key, problem, remedy)] = None
+        if len(self._found) >= MOST:
+            self.check()
 
     def __len__(self) -> int:
         return len(self._found)

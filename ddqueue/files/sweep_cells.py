@@ -169,11 +169,11 @@ class CellMaker:
         return self.trained_block_size is not None and block_size != self.trained_block_size
 
     def _is_ours(self, axis: str, setting: Setting) -> bool:
-        owned = owned_when_speculating(self.profile)
         if axis.startswith(ARGUMENT):
+            owned = owned_when_speculating(self.profile)
             return check_argument_owner(axis.removeprefix(ARGUMENT), _place(setting), owned)
         if axis.startswith(VARIABLE):
-            return check_variable(axis.removeprefix(VARIABLE), _place(setting), owned)
+            return check_variable(axis.removeprefix(VARIABLE), _place(setting), owned_when_speculating(self.profile))
         return True
 
 

@@ -1,14 +1,16 @@
-"""Reads what a sweep measures: `measure: {points, repeats, coding, prompts, visits}`; its control cell is read by
-sweep_control."""
+"""Reads what a sweep measures: `measure: {points, repeats, coding, prompts, visits, prune, goodput}`; its control cell
+is read by sweep_control."""
 
 from __future__ import annotations
 
 import itertools
 import math
 import re
+from dataclasses import fields
 
 from ddqueue.domain.coding import BUILT_IN_SUITES
 from ddqueue.domain.inventory import Model
+from ddqueue.domain.latency_limits import LatencyLimits
 from ddqueue.domain.sweep import Coding, Measure, Point, Repeats
 from ddqueue.files.problems import nearest
 from ddqueue.files.typed import Field, Section
@@ -20,6 +22,8 @@ MAX_VISITS = 100
 _LARGEST = {"concurrency": 4096, "context": 10_000_000, "output": 1_000_000}
 _POINTS_REMEDY = "Write a list: [{concurrency: 1, context: [60, 1024], output: 256}]."
 _PROMPTS_REMEDY = "Write the path that a text file has on every host, such as /data/prompts.txt."
+_GOODPUT_REMEDY = "Write what a request must keep: {ttft_ms: 2000, tpot_ms: 50}, or e2e_ms."
+_PRUNE_REMEDY = "Write dominated, or leave prune out to measure every cell whole."
 _SUITE_REMEDY = (
     f"Write {', '.join(BUILT_IN_SUITES)}, or the path that a folder of *.jsonl problems has on every host, such as"
     " /data/problems."
@@ -37,16 +41,46 @@ def read_measure(section: Section | None, model: Model | None) -> Measure:
     """What `measure:` asks for, but for its control cell; without points where a problem was noted."""
     if section is None:
         return Measure(points=())
-    section.allow(("points", "repeats", "coding", "prompts", "visits", "control"))
+    section.allow(("points", "repeats", "coding", "prompts", "visits", "control", "prune", "goodput"))
     repeats, coding, prompts = section.get("repeats"), section.get("coding"), section.get("prompts")
-    visits = section.get("visits")
+    visits, prune, goodput = section.get("visits"), section.get("prune"), section.get("goodput")
     return Measure(
         points=_points(section.need("points", _POINTS_REMEDY), model),
         repeats=_repeats(repeats) if repeats else Repeats(),
         coding=None if coding is None or coding.is_none else _coding(coding),
         prompts=None if prompts is None or prompts.is_none else prompts.text(_PROMPTS_REMEDY),
         visits=(visits.whole(1, MAX_VISITS) if visits else None) or 1,
+        prune=prune is not None and not prune.is_none and _prune(prune),
+        goodput=None if goodput is None or goodput.is_none else _goodput(goodput),
     )
+
+
+def _goodput(field: Field) -> LatencyLimits | None:
+    section = field.mapping(_GOODPUT_REMEDY)
+    if section is None:
+        return None
+    names = tuple(limit.name for limit in fields(LatencyLimits))
+    section.allow(names)
+    given = {name: limit for name in names if (limit := section.get(name)) is not None}
+    if not given:
+        field.refuse("goodput without a limit is the throughput", _GOODPUT_REMEDY)
+        return None
+    return LatencyLimits(**{name: _milliseconds(limit) for name, limit in given.items()})
+
+
+def _milliseconds(field: Field) -> float | None:
+    value = field.node.value if isinstance(field.node, ScalarNode) else None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        field.refuse(f"{field.said} is no time in milliseconds", "Write a number above 0, such as 2000.")
+        return None
+    return float(value)
+
+
+def _prune(field: Field) -> bool:
+    word = field.word(_PRUNE_REMEDY)
+    if word not in (None, "dominated"):
+        field.refuse(f"{field.said} names nothing that can be given up", _PRUNE_REMEDY)
+    return word == "dominated"
 
 
 def _points(field: Field | None, model: Model | None) -> tuple[Point, ...]:

@@ -1,4 +1,4 @@
-"""The embedded servers as the rest of ddqueue sees them: running, start, stop, ephemeral."""
+"""Start and stop the embedded servers, and servers that end with their caller."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from ddqueue.errors import DdqueueError, UsageError
@@ -16,30 +15,13 @@ from ddqueue.local import locks
 from ddqueue.local.account import server_account
 from ddqueue.local.home import Home
 from ddqueue.local.pair import ServerPair, sole_owner
-from ddqueue.local.record import RunningProcess, read_record, read_supervisor
+from ddqueue.local.record import RunningProcess, read_supervisor
+from ddqueue.local.running import LocalServers, running
 from ddqueue.local.supervisor import ALREADY_OWNED
 
+__all__ = ["LocalServers", "ephemeral", "running", "start", "stop"]
+
 _POLL_S = 0.05
-
-
-@dataclass(frozen=True)
-class LocalServers:
-    """Where both servers are, passwords included: SQLAlchemy's and redis-py's kind of URL."""
-
-    database_url: str = field(repr=False)
-    redis_url: str = field(repr=False)
-
-
-def running(home: Path) -> LocalServers | None:
-    """The servers of `home` if both run now; None when they do not, or not yet.
-
-    Raises:
-        UsageError: they are another user's.
-    """
-    record = read_record(Home(home.absolute()).record)
-    if record is None or not record.is_alive():
-        return None
-    return LocalServers(record.database_url, record.redis_url)
 
 
 def start(home: Path, progress: Callable[[str], None] | None = None, limit_s: float = 360.0) -> LocalServers:

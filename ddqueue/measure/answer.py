@@ -7,7 +7,6 @@ each is looked for under every name it has been seen with.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +19,17 @@ _ERROR = b'{"error"'
 
 CORRECT_DRAFTS_KEYS = ("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
 HISTOGRAM_KEYS = ("spec_correct_drafts_histogram", "spec_accept_histogram")
+
+MOST = 999_999_999
+"""No count of one answer is larger; Postgres and arithmetic have limits that a server must not be able to reach."""
+
+_LONGEST_TEXT = 200
+"""Of a tag or a finish reason, which are words."""
+
+_DEEPEST_HISTOGRAM = 4096
+
+_UNUSED_DRAFTS = 1024
+"""Accepted drafts beyond an answer's tokens: those of a last verify that went past the forced length."""
 
 
 class AnswerReader:
@@ -78,15 +88,18 @@ class AnswerReader:
         and what the server itself reported goes before it."""
         try:
             event = json.loads(self._last[self._last.find(b"{") : self._last.rfind(b"}") + 1] or b"{}")
-        except ValueError as fault:
+        except (ValueError, RecursionError) as fault:
             self.error = self.error or MalformedAnswer(f"the last event is not JSON: {fault}")
             event = {}
+        event = _mapping(event)
         meta = _mapping(event.get("meta_info")) or _mapping(event.get("usage"))
         reason = meta.get("finish_reason")
         if isinstance(reason, Mapping) and reason.get("type") == "abort" and self.error is None:
-            self.error = ServerError(f"aborted: {reason.get('message') or reason}")
-        histogram = self._histogram(meta)
-        correct = self._count(meta, *CORRECT_DRAFTS_KEYS)
+            self.error = ServerError(f"aborted: {_said(reason.get('message') or reason)}")
+        # Each verify gives a token and each accepted draft is one, so that no more of either can have been.
+        most = min(MOST, (self._tokens or 0) + _UNUSED_DRAFTS)
+        histogram = self._histogram(meta, most)
+        correct = self._count(meta, *CORRECT_DRAFTS_KEYS, most=most)
         if correct is None and histogram is not None:
             correct = sum(accepted * verifies for accepted, verifies in enumerate(histogram))
         final = self.error or error
@@ -98,7 +111,7 @@ class AnswerReader:
             output_tokens=self._tokens,
             cached_tokens=self._count(meta, "cached_tokens"),
             arrivals=tuple((read_at - origin, tokens) for read_at, tokens in self.arrivals),
-            verifies=self._count(meta, "spec_verify_ct"),
+            verifies=self._count(meta, "spec_verify_ct", most=most),
             correct_drafts=correct,
             draft_histogram=histogram,
             finish_reason=_text(reason.get("type") if isinstance(reason, Mapping) else reason),
@@ -131,31 +144,36 @@ class AnswerReader:
         number = self.chunks + 1
         try:
             event = json.loads(payload)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise MalformedAnswer(f"event {number} is not JSON: {error}") from None
         if not isinstance(event, Mapping):
             raise MalformedAnswer(f"event {number} is not an object: {payload[:80]!r}")
         if event.get("error") is not None:
             detail = event["error"]
             message = detail.get("message") if isinstance(detail, Mapping) else None
-            raise ServerError(str(message or detail))
+            raise ServerError(_said(message or detail))
         meta = _mapping(event.get("meta_info")) or _mapping(event.get("usage"))
         return self._count(meta, "completion_tokens")
 
-    def _count(self, meta: Mapping[str, Any], *keys: str) -> int | None:
+    def _count(self, meta: Mapping[str, Any], *keys: str, most: int = MOST) -> int | None:
         for key in keys:
             value = meta.get(key)
-            if isinstance(value, float) and not math.isfinite(value):
+            if not isinstance(value, (int, float)) or isinstance(value, bool):
+                continue
+            if not 0 <= value <= most:  # NaN is not either
                 self._not_finite.add(key)
-            elif isinstance(value, (int, float)) and not isinstance(value, bool) and value == int(value):
+            elif value == int(value):
                 return int(value)
         return None
 
-    def _histogram(self, meta: Mapping[str, Any]) -> tuple[int, ...] | None:
+    def _histogram(self, meta: Mapping[str, Any], most: int) -> tuple[int, ...] | None:
         for key in HISTOGRAM_KEYS:
             value = meta.get(key)
-            if isinstance(value, list) and value and all(type(entry) is int for entry in value):
+            if not isinstance(value, list) or not value or not all(type(entry) is int for entry in value):
+                continue
+            if len(value) <= _DEEPEST_HISTOGRAM and all(0 <= entry <= most for entry in value):
                 return tuple(value)
+            self._not_finite.add(key)
         return None
 
 
@@ -171,4 +189,12 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 
 def _text(value: Any) -> str | None:
-    return None if value is None else str(value).replace("\0", NUL_SHOWN)
+    return None if value is None else _said(value)[:_LONGEST_TEXT].replace("\0", NUL_SHOWN)
+
+
+def _said(value: Any) -> str:
+    """The text of what should be one; it may be of any size and depth."""
+    try:
+        return str(value)
+    except RecursionError:
+        return "something deeply nested"

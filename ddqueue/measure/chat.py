@@ -6,6 +6,7 @@ No measurement of speed, so asyncio will do. aiohttp is imported when something 
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from ddqueue.measure.limits import Limits
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from aiohttp import ClientSession
+    from aiohttp import ClientResponse, ClientSession
 
 Value = TypeVar("Value")
 
@@ -42,6 +43,8 @@ _BYTES_PER_TOKEN = 2
 """Fewer than any tokenizer needs for English and code, so that a prompt is never taken for shorter than it is."""
 
 _ERROR_BODY_BYTES = 4096
+_MODELS_BYTES = 2**20
+_LONGEST_NAME = 4096
 _STOP_POLL_S = 0.1
 
 
@@ -99,7 +102,9 @@ class ChatClient:
         # A connection of its own for each request: a kept one that the server closes meanwhile would fail the next.
         connector = TCPConnector(limit=0, force_close=True)
         timeout = ClientTimeout(total=None, sock_connect=self._limits.connect_s)
-        async with ClientSession(connector=connector, timeout=timeout) as session:
+        # Nothing is unpacked: a small answer could fill all memory. Servers send plain text unless asked otherwise.
+        plain = {"Accept-Encoding": "identity"}
+        async with ClientSession(connector=connector, timeout=timeout, headers=plain, auto_decompress=False) as session:
             work = asyncio.create_task(self._loop(session, url, suite, concurrency))
             while not work.done():
                 await asyncio.wait({work}, timeout=_STOP_POLL_S)
@@ -192,11 +197,23 @@ class ChatClient:
         try:
             async with asyncio.timeout(self._limits.connect_s), session.get(f"{url}/v1/models") as response:
                 response.raise_for_status()
-                served = (await response.json())["data"][0]
-                longest = served.get("max_model_len")
-                return _Model(str(served["id"]), longest if isinstance(longest, int) else None)
-        except (ClientError, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError):
+                served = json.loads(await _read_at_most(response, _MODELS_BYTES))["data"][0]
+                name, longest = served["id"], served.get("max_model_len")
+                if not isinstance(name, str) or len(name) > _LONGEST_NAME:
+                    return _Model()
+                return _Model(name, longest if isinstance(longest, int) else None)
+        except (ClientError, OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
             return _Model()
+
+
+async def _read_at_most(response: ClientResponse, limit: int) -> bytes:
+    """The body. Raises ValueError when there is more of it."""
+    body = bytearray()
+    while data := await response.content.readany():
+        body += data
+        if len(body) > limit:
+            raise ValueError(f"more than {limit} bytes")
+    return bytes(body)
 
 
 async def _within(step: Awaitable[Value], seconds: float, error: Exception) -> Value:

@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from ddqueue.measure.answer import MOST
 from ddqueue.measure.errors import ClosedEarly, MalformedAnswer, ServerError
 from ddqueue.measure.sse import EventReader
 
@@ -68,7 +69,7 @@ class ChatAnswerReader:
         self._chunks += 1
         try:
             event = json.loads(payload)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise MalformedAnswer(f"event {self._chunks} is not JSON: {error}") from error
         if not isinstance(event, dict):
             raise MalformedAnswer(f"event {self._chunks} is not an object: {payload[:80]!r}")
@@ -103,4 +104,4 @@ def _text(value: Any) -> str | None:
 
 
 def _count(value: Any, otherwise: int | None) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else otherwise
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST else otherwise

@@ -10,10 +10,11 @@ from time import perf_counter
 
 from ddqueue.domain.measurement import RequestRecord
 from ddqueue.measure.answer import AnswerReader
-from ddqueue.measure.errors import ClosedEarly, HttpError
+from ddqueue.measure.errors import ClosedEarly, HttpError, MalformedAnswer
 from ddqueue.measure.http1 import ResponseReader
+from ddqueue.measure.limits import MOST_EVENTS
 from ddqueue.measure.plain_events import plain_count, plain_events
-from ddqueue.measure.sse import EventReader
+from ddqueue.measure.sse import LARGEST_EVENT_BYTES, EventReader
 
 _HEAD_ENDS = b"\r\n\r\n"
 
@@ -24,8 +25,9 @@ ERROR_BODY_LIMIT_BYTES = 4096
 class Exchange:
     """Times are those of `perf_counter`; `finished` is None while the answer is coming in."""
 
-    def __init__(self, index: int) -> None:
+    def __init__(self, index: int, most_events: int = MOST_EVENTS) -> None:
         self.index = index
+        self._most_events = most_events
         self.started = perf_counter()
         self.last_read = self.started
         self.finished: float | None = None
@@ -54,8 +56,13 @@ class Exchange:
                     return
                 self.began = True
                 self._answer.take_counted(read_at, tokens, data[begin:end], events)
+                if self._answer.chunks > self._most_events:
+                    self._fail_as_endless()
+                    return
             if more:
                 self._unfinished = data[end:]
+                if len(self._unfinished) > LARGEST_EVENT_BYTES:
+                    self.fail(MalformedAnswer(f"an event is larger than {LARGEST_EVENT_BYTES // 2**20} MiB"))
                 return
             if end == len(data):
                 return
@@ -92,15 +99,20 @@ class Exchange:
         """Events of the answer so far."""
         return self._answer.chunks
 
+    def _fail_as_endless(self) -> None:
+        self.fail(MalformedAnswer(f"more than {self._most_events} events: an answer without an end"))
+
     def record(self, window_start: float) -> RequestRecord:
         """Sum up what came; seconds count from `window_start`."""
         finished = self.finished if self.finished is not None else perf_counter()
         if self.error is None and self._response.status != 200:
-            text = self._error_body.decode("utf-8", "replace")
-            self.error = HttpError(f"{self._response.status} {text}")
+            self.error = self._http_error()
         if self.error is None:
             self._answer.ended()
         return self._answer.record(self.index, self.started, finished, window_start, self.error)
+
+    def _http_error(self) -> HttpError:
+        return HttpError(f"{self._response.status} {self._error_body.decode('utf-8', 'replace')}")
 
     def _take_in_parts(self, read_at: float, data: bytes) -> None:
         """The long way, for all else: the head, an answer without chunks, errors, the answer's end."""
@@ -109,20 +121,31 @@ class Exchange:
         if response.status is None and len(_HEAD_ENDS) <= head_end < len(data):
             # What follows the head begins with a whole chunk, so that the short way can take it.
             self._take_in_parts(read_at, data[:head_end])
-            self.take(read_at, data[head_end:])
-            return
+            data = data[head_end:]
+            if response.status is not None:
+                self.take(read_at, data)
+            if response.status is not None or self.finished is not None:
+                return
         try:
             body = response.feed(data)
+            payloads = self._events.feed(body) if response.status == 200 else []
         except Exception as error:
             self.fail(error)
             return
         if body:
             self.began = True
-            if response.status == 200:
-                for payload in self._events.feed(body):
-                    self._answer.take(read_at, payload)
-            elif len(self._error_body) < ERROR_BODY_LIMIT_BYTES:
-                self._error_body += body
+        for payload in payloads:
+            self._answer.take(read_at, payload)
+            if self._answer.chunks > self._most_events:
+                self._fail_as_endless()
+                return
+        if body and response.status != 200:
+            self._error_body += body
+            if len(self._error_body) > ERROR_BODY_LIMIT_BYTES:
+                # It is an error however it goes on, and may never end.
+                self._error_body = self._error_body[:ERROR_BODY_LIMIT_BYTES]
+                self.fail(self._http_error())
+                return
         self._between_events = response.status == 200 and response.between_chunks and self._events.between_events
         if response.complete:
             self.end(read_at)

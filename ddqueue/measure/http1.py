@@ -13,6 +13,12 @@ from ddqueue.measure.errors import MalformedAnswer
 
 HEAD_LIMIT_BYTES = 64 * 1024
 
+CHUNK_LINE_LIMIT_BYTES = 4096
+"""Of a line between two chunks: a size, which is a few digits, or a trailer's header."""
+
+_LENGTH_DIGITS = 15
+"""More than any answer has: Python refuses to read thousands of digits."""
+
 
 @dataclass(frozen=True)
 class Address:
@@ -86,19 +92,21 @@ class ResponseReader:
             self.complete = True
 
     def _read_head(self, data: bytes) -> bytes | None:
-        head, separator, rest = data.partition(b"\r\n\r\n")
-        if not separator:
-            if len(data) > HEAD_LIMIT_BYTES or not data.startswith(b"HTTP/"[: len(data)]):
-                raise MalformedAnswer(f"not an HTTP answer: {data[:80]!r}")
-            self._buffer = data
-            return None
-        lines = head.decode("latin-1").split("\r\n")
-        version, _, status = lines[0].partition(" ")
-        if not version.startswith("HTTP/1.") or not status[:3].isdigit():
-            raise MalformedAnswer(f"not an HTTP answer: {lines[0][:80]!r}")
-        if status.startswith("1"):
+        while True:
+            head, separator, rest = data.partition(b"\r\n\r\n")
+            if not separator:
+                if len(data) > HEAD_LIMIT_BYTES or not data.startswith(b"HTTP/"[: len(data)]):
+                    raise MalformedAnswer(f"not an HTTP answer: {data[:80]!r}")
+                self._buffer = data
+                return None
+            lines = head.decode("latin-1").split("\r\n")
+            version, _, status = lines[0].partition(" ")
+            if not version.startswith("HTTP/1.") or not _is_number(status[:3]):
+                raise MalformedAnswer(f"not an HTTP answer: {lines[0][:80]!r}")
+            if not status.startswith("1"):
+                break
             # An interim answer (100 Continue): the real one follows it.
-            return self._read_head(rest)
+            data = rest
         headers = {
             name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])
         }
@@ -107,7 +115,7 @@ class ResponseReader:
         self.keep_alive = version != "HTTP/1.0" and headers.get("connection", "").lower() != "close"
         if not self.chunked:
             length = headers.get("content-length", "")
-            self._left = int(length) if length.isdigit() else None
+            self._left = int(length) if _is_number(length) else None
             self.complete = self._left == 0 or self.status in (204, 304)
         return rest
 
@@ -126,6 +134,8 @@ class ResponseReader:
             if self._left is None:
                 line_end = data.find(b"\r\n", at)
                 if line_end < 0:
+                    if len(data) - at > CHUNK_LINE_LIMIT_BYTES:
+                        raise MalformedAnswer("a line between two chunks does not end")
                     break
                 if self._in_trailer:
                     self.complete = line_end == at
@@ -157,6 +167,14 @@ class ResponseReader:
     @staticmethod
     def _chunk_size(line: bytes) -> int:
         try:
-            return int(line.partition(b";")[0], 16)
+            size = int(line.partition(b";")[0], 16)
         except ValueError:
-            raise MalformedAnswer(f"not a chunk's size: {line[:40]!r}") from None
+            size = -1
+        if size < 0:
+            raise MalformedAnswer(f"not a chunk's size: {line[:40]!r}")
+        return size
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is a short row of ASCII digits; other scripts have digits too."""
+    return text.isascii() and text.isdigit() and len(text) <= _LENGTH_DIGITS

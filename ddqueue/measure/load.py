@@ -101,7 +101,7 @@ class Window:
                 connection = None
             if connection is None:
                 connection = self._open()
-            exchange = Exchange(index)
+            exchange = Exchange(index, self._limits.events)
             self.exchanges.append(exchange)
             if connection is None:
                 exchange.fail(self._refusal or ConnectionError("not connected"))

@@ -22,6 +22,9 @@ _COUNT_KEY = b'"completion_tokens":'
 _COUNT_BYTES = 12
 """Within which a count and what ends it are looked for."""
 
+_COUNT_DIGITS = 9
+"""Of a count that an answer may have; a longer one is left to the long way."""
+
 
 def plain_events(data: bytes) -> tuple[int, int, int, bool]:
     """The plain events that `data` begins with: how many are whole, where the last of them begins and ends, framing
@@ -66,4 +69,4 @@ def plain_count(payload: bytes, begin: int = 0, end: int | None = None) -> int |
     if not count.isdigit():
         # An object's end instead of a comma.
         count = count.partition(b"}")[0]
-    return int(count) if count.isdigit() and len(count) < _COUNT_BYTES else None
+    return int(count) if count.isdigit() and len(count) <= _COUNT_DIGITS else None

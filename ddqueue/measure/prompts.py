@@ -11,6 +11,7 @@ import json
 import socket
 from collections.abc import Sequence
 from random import Random
+from time import monotonic
 
 from ddqueue.measure.errors import HttpError, MalformedAnswer
 from ddqueue.measure.http1 import Address, ResponseReader
@@ -19,6 +20,10 @@ from ddqueue.measure.phrases import phrases
 
 TOKENIZE = "/tokenize"
 TOKENIZE_LIMIT_S = 60.0
+TOKENIZE_LIMIT_BYTES = 16 * 2**20
+"""Far more than the ids of all phrases, or of one excerpt, take."""
+
+_LARGEST_ID = 2**31 - 1
 
 OWN_TEXT_LIMIT_BYTES = 64 * 2**20
 CHARACTERS_PER_TOKEN = 6
@@ -103,10 +108,15 @@ class PromptSource:
 
     def _tokens(self, body: bytes) -> list[list[int]]:
         """The reply's token lists. Raises ValueError when it holds none, and what `_post` raises."""
-        answer = json.loads(_post(self._address, TOKENIZE, body))
+        try:
+            answer = json.loads(_post(self._address, TOKENIZE, body))
+        except RecursionError:
+            answer = None
         tokens = answer.get("tokens") if isinstance(answer, dict) else None
         if not isinstance(tokens, list) or not all(isinstance(ids, list) for ids in tokens):
             raise ValueError("the reply has no token lists")
+        if not all(type(token) is int and 0 <= token <= _LARGEST_ID for ids in tokens for token in ids):
+            raise ValueError("the reply holds what is no token")
         return tokens
 
 
@@ -135,15 +145,20 @@ def _body(prompt: Sequence[int], output: int) -> bytes:
 
 def _post(address: Address, path: str, body: bytes) -> bytes:
     """The body of a 200 answer; raises HttpError for another status, OSError when the server does not answer."""
+    deadline = monotonic() + TOKENIZE_LIMIT_S
     with socket.create_connection((address.host, address.port), TOKENIZE_LIMIT_S) as connection:
         connection.sendall(address.post(path, body))
-        response, answer = ResponseReader(), b""
+        response, answer = ResponseReader(), bytearray()
         while not response.complete:
+            # All of it together: a socket's own limit begins anew with every byte.
+            connection.settimeout(max(0.001, deadline - monotonic()))
             data = connection.recv(256 * 1024)
             if not data:
                 response.close()
                 break
             answer += response.feed(data)
+            if len(answer) > TOKENIZE_LIMIT_BYTES:
+                raise MalformedAnswer(f"an answer of more than {TOKENIZE_LIMIT_BYTES // 2**20} MiB")
     if response.status != 200 or not response.complete:
         raise HttpError(f"{response.status} {answer[:200].decode('utf-8', 'replace')}")
-    return answer
+    return bytes(answer)

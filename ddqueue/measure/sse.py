@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from ddqueue.measure.errors import MalformedAnswer
+
+LARGEST_EVENT_BYTES = 4 * 2**20
+"""An event holds all text of an answer so far: far more than any model's longest, and little enough to keep."""
+
 
 class EventReader:
     """Gives the `data:` payload of every event that is whole; comments and other fields are skipped."""
@@ -15,12 +20,14 @@ class EventReader:
         return not self._rest
 
     def feed(self, body: bytes) -> list[bytes]:
-        """The payloads that `body` completes, in order."""
+        """The payloads that `body` completes, in order. Raises MalformedAnswer when an event does not end."""
         data = self._rest + body if self._rest else body
         if b"\r" in data:
             # A carriage return at the end may be half of a line's end: it waits for its other half.
             data = data.replace(b"\r\n", b"\n")
         *events, self._rest = data.split(b"\n\n")
+        if len(self._rest) > LARGEST_EVENT_BYTES:
+            raise MalformedAnswer(f"an event is larger than {LARGEST_EVENT_BYTES // 2**20} MiB")
         return [payload for event in events if (payload := _payload(event)) is not None]
 
 

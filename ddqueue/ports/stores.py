@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ddqueue.domain.coding import Answer, Outcome, Score, Scored, Suite
+from ddqueue.domain.dominance import Rival
 from ddqueue.domain.failures import Failure
 from ddqueue.domain.inventory import Host
 from ddqueue.domain.measurement import Measurement
@@ -93,6 +94,10 @@ class AttemptStore(Protocol):
 
     def carry_over(self, claim: Claim, effective_hash: str) -> list[CarriedRepeat]:
         """Take over the valid repeats that earlier attempts of this job measured on an equal server."""
+        ...
+
+    def rivals(self, claim: Claim) -> list[Rival]:
+        """The cells, measured whole, for which this one may be given up; none where it is to be measured whole too."""
         ...
 
     def record_measurement(self, claim: Claim, measurement: Measurement) -> None: ...

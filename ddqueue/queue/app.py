@@ -9,8 +9,11 @@ from celery import Celery
 from celery.app.amqp import AMQP
 from kombu.connection import Connection
 
-TASK = "ddqueue.run_job"
-"""The one task; its arguments are a job's id and the host's name."""
+from ddqueue.queue.admission import TASK
+from ddqueue.queue.tls import broker_tls
+from ddqueue.queue.transport import GPU_QUEUE, GuardedTransport
+
+__all__ = ("TASK", "WAKE_EXPIRES_S", "make_app", "queue_of")
 
 WAKE_EXPIRES_S = 60
 """A wake-up nobody took for so long is stale: the dispatcher sends another."""
@@ -36,6 +39,9 @@ class _SteadyConnection(Connection):
         steady = {"interval_start": _RECONNECT_EVERY_S, "interval_step": 0, "interval_max": _RECONNECT_EVERY_S}
         return super()._ensure_connection(*args, **{**steady, **options})  # type: ignore[no-untyped-call]  # kombu has no types
 
+    def get_transport_cls(self) -> type[GuardedTransport]:
+        return GuardedTransport
+
 
 class _Amqp(AMQP):  # type: ignore[misc]  # Celery has no types
     Connection = _SteadyConnection
@@ -43,13 +49,19 @@ class _Amqp(AMQP):  # type: ignore[misc]  # Celery has no types
 
 def queue_of(host: str) -> str:
     """The host's own queue; the dispatcher keeps at most one message in it."""
-    return f"gpu.{host}"
+    return f"{GPU_QUEUE}{host}"
 
 
 def make_app(broker_url: str) -> Celery:
-    """An application whose settings each answer a fault that was seen (docs/decisions/0002)."""
-    app = Celery("ddqueue", broker=broker_url, amqp=_Amqp)
+    """An application whose settings each answer a fault that was seen (docs/decisions/0002).
+
+    Raises:
+        UsageError: the URL is not one of Redis, or asks for TLS in a way that nobody knows.
+    """
+    bare_url, tls = broker_tls(broker_url)
+    app = Celery("ddqueue", broker=bare_url, amqp=_Amqp)
     app.conf.update(
+        broker_use_ssl=tls,
         # Early acknowledgement: a late one runs a second copy as soon as a connection is cut.
         task_acks_late=False,
         task_reject_on_worker_lost=False,

@@ -19,8 +19,10 @@ from celery import Celery
 
 from ddqueue.errors import UsageError
 
-COLUMNS = ("name", "args", "state", "result", "received", "started", "runtime", "worker", "uuid")
-"""Sweep and model; job, host and configuration; the phase; how far it is; times; which worker; the link to the rest."""
+COLUMNS = ("name", "args", "state", "result", "received", "runtime", "uuid", "worker", "started")
+"""Sweep and model; job, host and configuration; the phase; how far it is; when it began, by which Flower orders; how
+long it took: a window of 1280 pixels holds these. Then, to be scrolled to, the link to the rest, and what repeats them.
+Fewer columns than a window is wide are no better: Flower's heads then stand beside their columns."""
 
 RUNTIME_BUCKETS_S = (60.0, 300.0, 600.0, 1200.0, 1800.0, 3600.0, 7200.0, 10800.0, 21600.0)
 """Of the metric `flower_task_runtime_seconds`. A whole attempt takes from minutes to the six hours it may take at most;

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from itertools import zip_longest
 from statistics import fmean
 from typing import Any
@@ -103,7 +104,7 @@ class MeasuredCell:
         return bool(self.row["simulated"])
 
     def valid_at(self, point: Point) -> list[Repeat]:
-        return [repeat for repeat in self.repeats if repeat.point == point and repeat.valid]
+        return self._valid.get(point, [])
 
     def starts_at(self, point: Point, quantity: Quantity = throughput_tok_s) -> Visits:
         """The quantity of each valid repeat at the point, start by start, where it was measured."""
@@ -125,7 +126,16 @@ class MeasuredCell:
         steps = [one.step_time_ms for one in self.valid_at(point) if one.step_time_ms is not None]
         return fmean(steps) if steps else None
 
-    @property
+    @cached_property
+    def _valid(self) -> dict[Point, list[Repeat]]:
+        """By point, in the order taken."""
+        found: dict[Point, list[Repeat]] = {}
+        for repeat in self.repeats:
+            if repeat.valid:
+                found.setdefault(repeat.point, []).append(repeat)
+        return found
+
+    @cached_property
     def draft_histogram(self) -> tuple[int, ...]:
         """Over all valid repeats; empty where none was reported."""
         valid = [repeat.draft_histogram for repeat in self.repeats if repeat.valid]

@@ -15,7 +15,6 @@ from ddqueue.domain.statistics import SIGNIFICANCE, Difference
 from ddqueue.domain.sweep import Point
 from ddqueue.errors import UsageError
 from ddqueue.report.cells import acceptance_length
-from ddqueue.report.judgement import floors_of
 from ddqueue.report.pairs import Pair, Side
 
 
@@ -117,11 +116,8 @@ def _acceptance(pair: Pair, point: Point, significance: float) -> CellComparison
     here, there = (side.cell.measured.starts_at(point, acceptance_length) for side in (pair.a, pair.b))
     if not pair.is_same_configuration or not here or not there:
         return None
-    floors = []
-    for side in (pair.a, pair.b):
-        server = side.cell.measured.server
-        cells = [cell.measured for cell in side.sweep.judgement.cells if cell.measured.server == server]
-        floors.append(floors_of(cells, [point], acceptance_length).get((server, point)))
+    sides = (pair.a, pair.b)
+    floors = [side.sweep.judgement.acceptance_floors.get((side.cell.measured.server, point)) for side in sides]
     return compare_cells(here, there, wider(floors), significance)
 
 

@@ -5,9 +5,11 @@ Everything that is printed, drawn or compared starts from this, so that no two a
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from statistics import fmean
 
 from ddqueue.domain.depths import Depths, depths
@@ -18,7 +20,14 @@ from ddqueue.domain.ranking import Candidate, Ranking, rank
 from ddqueue.domain.states import JobState
 from ddqueue.domain.sweep import Measure, Point
 from ddqueue.domain.verdict import CellRecord, PointRecord, Verdict, judge
-from ddqueue.report.cells import MeasuredCell, Quantity, Server, measured_cells, throughput_tok_s
+from ddqueue.report.cells import (
+    MeasuredCell,
+    Quantity,
+    Server,
+    acceptance_length,
+    measured_cells,
+    throughput_tok_s,
+)
 from ddqueue.report.coding import drops_of
 from ddqueue.report.visits import Row, visit_caveats
 
@@ -69,19 +78,28 @@ class Judgement:
 
     def cell_of(self, row: Row) -> JudgedCell:
         """The configuration that a row of the view `results`, or a pooled one, belongs to."""
-        key = (row["host"], row["parallel"], row["cell_hash"])
-        return next(cell for cell in self.cells if cell.measured.key == key)
+        return self._by_key[row["host"], row["parallel"], row["cell_hash"]]
 
     def floor(self, server: Server, point: Point) -> NoiseFloor | None:
         """None where no configuration of the server was visited twice at the point."""
         return self.floors.get((server, point))
 
+    @cached_property
+    def acceptance_floors(self) -> Mapping[tuple[Server, Point], NoiseFloor]:
+        """Like `floors`, of the tokens accepted for each verify."""
+        return floors_of([cell.measured for cell in self.cells], self.points, acceptance_length)
+
+    @cached_property
+    def _by_key(self) -> dict[tuple[str, str, str], JudgedCell]:
+        return {cell.measured.key: cell for cell in self.cells}
+
 
 def judge_sweep(rows: Sequence[Row], repeats: Iterable[Row], measure: Measure) -> Judgement:
     """The judgement on a sweep from its rows of the view `results` and its `PostgresReader.repeats`."""
     measured = measured_cells(rows, repeats)
+    company = _Company.of(measured)
     cells = tuple(
-        JudgedCell(cell, _name(cell, measured), judge(_record(cell, measured, measure), measure.repeats))
+        JudgedCell(cell, _name(cell, company), judge(_record(cell, company, measure), measure.repeats))
         for cell in measured
     )
     floors = floors_of(measured, measure.points)
@@ -96,23 +114,68 @@ def floors_of(
 ) -> dict[tuple[Server, Point], NoiseFloor]:
     """The noise floor of each server at each point, where one is known: from every cell that was visited twice."""
     floors = {}
-    for server in dict.fromkeys(cell.server for cell in cells):
+    for server, here in _by_server(cells).items():
         for point in points:
-            floor = noise_floor(*(cell.starts_at(point, quantity) for cell in cells if cell.server == server))
+            floor = noise_floor(*(cell.starts_at(point, quantity) for cell in here))
             if floor is not None:
                 floors[server, point] = floor
     return floors
 
 
-def _name(cell: MeasuredCell, cells: Sequence[MeasuredCell]) -> str:
+@dataclass(frozen=True)
+class _Company:
+    """What the configurations of a sweep are judged beside. Gathered once: if each looked for it among the others, that
+    would take the square of their number.
+
+    `trained` has each server's cells in distribution that report their drafts, by budget: of several with one budget
+    the first.
+    """
+
+    baselines: Sequence[Row]
+    parallelisms: Mapping[str, set[str]]
+    hosts_with_real: set[str]
+    trained: Mapping[Server, Mapping[int, MeasuredCell]]
+
+    @classmethod
+    def of(cls, cells: Sequence[MeasuredCell]) -> _Company:
+        parallelisms: dict[str, set[str]] = {}
+        trained: dict[Server, dict[int, MeasuredCell]] = {}
+        for cell in cells:
+            host, parallel = cell.server
+            parallelisms.setdefault(host, set()).add(parallel)
+            if cell.draft_histogram and not cell.row["out_of_distribution"]:
+                trained.setdefault(cell.server, {}).setdefault(_budget(cell), cell)
+        return cls(
+            baselines=[cell.row for cell in cells if cell.row["baseline"]],
+            parallelisms=parallelisms,
+            hosts_with_real={cell.server[0] for cell in cells if not cell.is_simulated},
+            trained={server: dict(sorted(found.items())) for server, found in trained.items()},
+        )
+
+    def nearest_trained(self, cell: MeasuredCell) -> MeasuredCell | None:
+        """The trained cell of the same server whose tree is nearest in size, the smaller of two."""
+        trained = self.trained.get(cell.server, {})
+        budgets, budget = list(trained), _budget(cell)
+        at = bisect_left(budgets, budget)
+        nearest = min(budgets[max(0, at - 1) : at + 1], key=lambda other: abs(other - budget), default=None)
+        return None if nearest is None else trained[nearest]
+
+
+def _by_server(cells: Iterable[MeasuredCell]) -> dict[Server, list[MeasuredCell]]:
+    found: dict[Server, list[MeasuredCell]] = {}
+    for cell in cells:
+        found.setdefault(cell.server, []).append(cell)
+    return found
+
+
+def _name(cell: MeasuredCell, company: _Company) -> str:
     host, parallel = cell.server
-    alone = all(other.server == cell.server for other in cells if other.server[0] == host)
-    return cell.label if alone else f"{parallel} {cell.label}"
+    return cell.label if company.parallelisms[host] == {parallel} else f"{parallel} {cell.label}"
 
 
-def _record(cell: MeasuredCell, cells: Sequence[MeasuredCell], measure: Measure) -> CellRecord:
+def _record(cell: MeasuredCell, company: _Company, measure: Measure) -> CellRecord:
     row = cell.row
-    drops = drops_of(row, [other.row for other in cells])
+    drops = drops_of(row, company.baselines)
     return CellRecord(
         state=JobState(row["state"]),
         points=tuple(_point_record(cell, point) for point in measure.points),
@@ -120,9 +183,9 @@ def _record(cell: MeasuredCell, cells: Sequence[MeasuredCell], measure: Measure)
         evidence=row["evidence"],
         drop="; ".join(drop.words for drop in drops) or None,
         out_of_distribution=row["out_of_distribution"],
-        depths=_depths(cell, cells),
+        depths=_depths(cell, company),
         simulated=cell.is_simulated,
-        among_real=any(not other.is_simulated for other in cells if other.server[0] == cell.server[0]),
+        among_real=cell.server[0] in company.hosts_with_real,
         caveats=visit_caveats(cell.visits),
     )
 
@@ -134,18 +197,13 @@ def _point_record(cell: MeasuredCell, point: Point) -> PointRecord:
     return PointRecord(point, sum(repeat.valid for repeat in here), tuple(reasons), tuple(marks))
 
 
-def _depths(cell: MeasuredCell, cells: Sequence[MeasuredCell]) -> Depths | None:
+def _depths(cell: MeasuredCell, company: _Company) -> Depths | None:
     """Held against the trained cell of the same server whose tree is nearest in size, where there is one: a smaller
     tree has fewer nodes at each depth, and accepts less there."""
     histogram = cell.draft_histogram
     if not histogram:
         return None
-    trained = [
-        other
-        for other in cells
-        if other.server == cell.server and other.draft_histogram and not other.row["out_of_distribution"]
-    ]
-    nearest = min(trained, key=lambda other: abs(_budget(other) - _budget(cell)), default=None)
+    nearest = company.nearest_trained(cell)
     return depths(histogram, nearest.draft_histogram if nearest else None)
 
 

@@ -61,11 +61,22 @@ def noise_words(compared: CellComparison) -> str:
 
 
 def margin_words(compared: CellComparison) -> str:
-    """`+4.6% ±1.1%`: by how much the second of the two compared is faster."""
-    if compared.ratio is None:
+    """`+4.6% ±1.1%`: by how much the second of the two compared is faster; `none shown (-0% to +5%)` where the interval
+    holds an equal speed."""
+    ratio = compared.ratio
+    if ratio is None:
         return NOTHING
-    gain = compared.ratio.mean - 1
-    return f"{'+' if gain >= 0 else '-'}{percent(abs(gain))} ±{percent(compared.ratio.half_width)}"
+    if ratio.low <= 1 <= ratio.high:
+        return f"none shown ({ratio.low - 1:+.0%} to {ratio.high - 1:+.0%})"
+    # An interval of a ratio is wider upwards: a ± would reach below nothing where its lower end does not.
+    gain = ratio.mean - 1
+    if ratio.half_width < abs(gain):
+        return f"{_signed(gain)} ±{percent(ratio.half_width)}"
+    return f"{_signed(ratio.low - 1)} to {_signed(ratio.high - 1)}"
+
+
+def _signed(fraction: float) -> str:
+    return f"{'+' if fraction >= 0 else '-'}{percent(abs(fraction))}"
 
 
 def _cells(ranking: Ranking) -> tuple[str, ...]:

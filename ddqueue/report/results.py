@@ -13,9 +13,9 @@ from ddqueue.report.grid import as_csv, as_markdown, as_plain, visible, wrapped
 from ddqueue.report.judgement import Judgement
 from ddqueue.report.point_names import point_heads
 from ddqueue.report.results_document import results_document
-from ddqueue.report.table import HostTable, host_tables, measured
+from ddqueue.report.table import HostTable, host_tables
 from ddqueue.report.verdicts import verdict_words
-from ddqueue.report.visits import Row
+from ddqueue.report.visits import Row, measured
 
 
 class Format(StrEnum):
@@ -42,6 +42,9 @@ def _in_plain(table: HostTable) -> str:
     if table.leaders is not None:
         leaders = table.leaders
         parts += ["", visible(leaders.title), as_plain(leaders.grid), *map(wrapped, leaders.notes)]
+    if table.goodput is not None:
+        goodput = table.goodput
+        parts += ["", visible(goodput.title), as_plain(goodput.grid), wrapped(goodput.note)]
     return "\n".join(parts)
 
 
@@ -50,6 +53,9 @@ def _in_markdown(table: HostTable) -> str:
     if table.leaders is not None:
         leaders = table.leaders
         parts += [f"#### {visible(leaders.title)}", as_markdown(leaders.grid), _listed(leaders.notes)]
+    if table.goodput is not None:
+        goodput = table.goodput
+        parts += [f"#### {visible(goodput.title)}", as_markdown(goodput.grid), _listed([goodput.note])]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -81,11 +87,13 @@ def _csv(judgement: Judgement) -> str:
     heads = list(_PLAIN_COLUMNS)
     for head in point_heads(judgement.points):
         heads += [f"{head} tok/s", f"{head} +-tok/s", f"{head} n"]
+        heads += [f"{head} goodput requests/s", f"{head} goodput tok/s"] if judgement.measure.goodput else []
     lines = []
     for row in judgement.rows:
         line = [row[name] for name in _PLAIN_COLUMNS]
         for point in judgement.points:
             line += _numbers(row, point, judgement.measure.repeats)
+            line += _goodput(row, point) if judgement.measure.goodput else []
         coding = coding_text(row, drops_of(row, judgement.rows)) if row.get("coding") else None
         cell = judgement.cell_of(row)
         verdict = verdict_words(cell, judgement.points) or cell.verdict.words or None
@@ -99,3 +107,8 @@ def _numbers(row: Row, point: Point, repeats: Repeats) -> list[float | int | Non
         return [None, None, None]
     interval = mean_interval(found["values_tok_s"], repeats=repeats)
     return [found["mean_tok_s"], interval.half_width if interval else None, found["n"]]
+
+
+def _goodput(row: Row, point: Point) -> list[float | None]:
+    found = measured(row, point) or {}
+    return [found.get("goodput_requests_s"), found.get("goodput_output_tok_s")]

@@ -16,17 +16,18 @@ from ddqueue.report.coding import drops_of
 from ddqueue.report.judgement import ControlDrift, JudgedCell, Judgement
 from ddqueue.report.noise_notes import drift_words
 from ddqueue.report.point_names import uses
-from ddqueue.report.table import measured
 from ddqueue.report.verdicts import verdict_words
-from ddqueue.report.visits import Row
+from ddqueue.report.visits import Row, measured
 
 
 def results_document(sweep: str, judgement: Judgement) -> dict[str, Any]:
-    """`jobs` (one a visit, in the order run), and over all visits `cells` (verdicts), `noise` (floors), `drift` of the
-    control cell, and `ranking`: one a host and point, fastest first, with the use that the point stands for."""
+    """`goodput_limits` in milliseconds, `jobs` (one a visit, in the order run), and over all visits `cells` (verdicts),
+    `noise` (floors), `drift` of the control cell, and `ranking`: one a host and point, fastest first, with the use that
+    the point stands for."""
     named = uses(judgement.points)
     return {
         "sweep": sweep,
+        "goodput_limits": None if (limits := judgement.measure.goodput) is None else limits.to_json(),
         "jobs": [_job(row, judgement.rows, judgement) for row in judgement.rows],
         "cells": [_cell(cell, judgement.points) for cell in judgement.cells],
         "noise": [_noise(server, point, floor) for (server, point), floor in judgement.floors.items()],

@@ -11,17 +11,17 @@ from typing import Any
 
 from ddqueue.domain.pooling import FEWEST_VISITS, over_visits
 from ddqueue.domain.states import JobState
-from ddqueue.domain.sweep import Point, Repeats
-from ddqueue.report.coding import DROP_MARK, coding_text, drops_of
+from ddqueue.domain.sweep import Repeats
+from ddqueue.report.coding import DROP_MARK, NOT_MEASURED, coding_text, drops_of
+from ddqueue.report.goodput import Goodput, goodput_of
 from ddqueue.report.grid import Grid
 from ddqueue.report.judgement import Judgement
 from ddqueue.report.leaders import Leaders, leaders_of
 from ddqueue.report.noise_notes import noise_notes
 from ddqueue.report.point_names import point_heads
 from ddqueue.report.verdicts import verdict_notes
-from ddqueue.report.visits import Row
+from ddqueue.report.visits import Row, measured
 
-NOT_MEASURED = "not measured"
 ABSENT = "-"
 
 _NAME, _ACCEPTANCE, _CODING, _RANKED, _VISIT, _VISITS = "configuration", "accept", "coding", "ranked", "visit", "visits"
@@ -51,6 +51,7 @@ class HostTable:
     grid: Grid
     notes: tuple[str, ...]
     leaders: Leaders | None
+    goodput: Goodput | None
 
 
 def host_tables(sweep: str, judgement: Judgement, by_visit: bool = False) -> list[HostTable]:
@@ -59,18 +60,6 @@ def host_tables(sweep: str, judgement: Judgement, by_visit: bool = False) -> lis
     Visits of a configuration are pooled in one row, or printed `by_visit` in the order given.
     """
     return [_host_table(sweep, host, judgement, by_visit) for host in judgement.hosts]
-
-
-def measured(row: Row, point: Point) -> Mapping[str, Any] | None:
-    """The row's element of `points` for one point; None where nothing was accepted."""
-    for found in row["points"] or ():
-        if (found["concurrency"], found["context_tokens"], found["output_tokens_asked"]) == (
-            point.concurrency,
-            point.context,
-            point.output,
-        ):
-            return dict(found)
-    return None
 
 
 def configuration(row: Row, name: str) -> str:
@@ -89,7 +78,8 @@ def _host_table(sweep: str, host: str, judgement: Judgement, by_visit: bool) -> 
     rows = visits if by_visit else [cell.measured.row for cell in cells]
     verdicts = verdict_notes(cells, judgement.points)
     columns = _columns(judgement, visits, by_visit)
-    body = tuple(_cells(row, rows, judgement, verdicts.words[judgement.cell_of(row).measured.key]) for row in rows)
+    baselines = [row for row in rows if row["baseline"]]
+    body = tuple(_cells(row, baselines, judgement, verdicts.words[judgement.cell_of(row).measured.key]) for row in rows)
     grid = Grid(
         tuple(columns),
         tuple(tuple(cells[head] for head in columns) for cells in body),
@@ -105,6 +95,7 @@ def _host_table(sweep: str, host: str, judgement: Judgement, by_visit: bool) -> 
         grid=grid,
         notes=(*_legend(rows, grid), *verdicts.notes, *noise_notes(judgement, host)),
         leaders=leaders_of(judgement, host),
+        goodput=goodput_of(judgement, host),
     )
 
 
@@ -117,7 +108,7 @@ def _columns(judgement: Judgement, visits: Sequence[Row], by_visit: bool) -> lis
     return columns
 
 
-def _cells(row: Row, rows: Sequence[Row], judgement: Judgement, verdict: str) -> dict[str, str]:
+def _cells(row: Row, baselines: Sequence[Row], judgement: Judgement, verdict: str) -> dict[str, str]:
     """Every column that there may be, with its text."""
     heads = point_heads(judgement.points)
     cells = {_NAME: configuration(row, judgement.cell_of(row).name)}
@@ -127,7 +118,7 @@ def _cells(row: Row, rows: Sequence[Row], judgement: Judgement, verdict: str) ->
         for head, point in zip(heads, judgement.points, strict=True):
             cells[head] = throughput(measured(row, point), repeats)
         cells[_ACCEPTANCE] = ABSENT if acceptance is None else f"{acceptance:.2f}"
-        cells[_CODING] = coding_text(row, drops_of(row, rows))
+        cells[_CODING] = coding_text(row, drops_of(row, baselines))
     else:
         # The state stands where the first number would: a row without numbers says at once why it has none.
         reason = f"{row['state']}: {row['failure']}" if row["failure"] else str(row["state"])

@@ -8,12 +8,13 @@ from statistics import fmean
 from typing import Any
 
 from ddqueue.domain.states import JobState
+from ddqueue.domain.sweep import Point
 from ddqueue.report.coding import pooled_coding
 
 Row = Mapping[str, Any]
 
 _WITHOUT_NUMBERS = (
-    *(JobState.FAILED, JobState.UNSUPPORTED),  # says why there are none
+    *(JobState.FAILED, JobState.UNSUPPORTED, JobState.PRUNED),  # says why there are none
     *(JobState.RUNNING, JobState.QUEUED, JobState.CANCELLED),
 )
 
@@ -40,6 +41,18 @@ def grouped(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
     return groups
 
 
+def measured(row: Row, point: Point) -> Mapping[str, Any] | None:
+    """The row's element of `points` for one point; None where nothing was accepted."""
+    for found in row["points"] or ():
+        if (found["concurrency"], found["context_tokens"], found["output_tokens_asked"]) == (
+            point.concurrency,
+            point.context,
+            point.output,
+        ):
+            return dict(found)
+    return None
+
+
 def visit_caveats(visits: Sequence[Row]) -> tuple[str, ...]:
     """What became of the other visits of a configuration of which at least one gave numbers: `1 of 3 visits failed:
     OOM_RUN`, `2 of 3 visits are still to come`."""
@@ -49,11 +62,12 @@ def visit_caveats(visits: Sequence[Row]) -> tuple[str, ...]:
     failures = dict.fromkeys(str(row["failure"]) for row in visits if row["failure"])
     failed = sum(state in (JobState.FAILED, JobState.UNSUPPORTED) for state in states)
     open_ones = sum(state in (JobState.QUEUED, JobState.RUNNING) for state in states)
-    cancelled = states.count(JobState.CANCELLED)
+    cancelled, pruned = states.count(JobState.CANCELLED), states.count(JobState.PRUNED)
     of = f"of {len(visits)} visits"
     said = (
         (failed, f"{failed} {of} failed: {', '.join(failures)}"),
         (cancelled, f"{cancelled} {of} {'was' if cancelled == 1 else 'were'} cancelled"),
+        (pruned, f"{pruned} {of} {'was' if pruned == 1 else 'were'} given up: others are faster everywhere"),
         (open_ones, f"{open_ones} {of} {'is' if open_ones == 1 else 'are'} still to come"),
     )
     return tuple(words for number, words in said if number)
@@ -100,9 +114,16 @@ def _points(measured: Sequence[Row]) -> list[dict[str, Any]]:
                 "mean_tok_s": fmean(values) if values else None,
                 "values_tok_s": values,
                 "visits_tok_s": [point["values_tok_s"] for point in points],
+                "goodput_requests_s": _mean(points, "goodput_requests_s"),
+                "goodput_output_tok_s": _mean(points, "goodput_output_tok_s"),
             }
         )
     return pooled_points
+
+
+def _mean(points: Sequence[Row], name: str) -> float | None:
+    known = [point[name] for point in points if point.get(name) is not None]
+    return fmean(known) if known else None
 
 
 def _acceptance_length(measured: Sequence[Row]) -> float | None:

@@ -32,6 +32,8 @@ class Borrowing:
     now: Callable[[], datetime]
     """The box's own clock, with its zone."""
     progress: Progress
+    tell: Callable[[Loan | None], None] = lambda _: None
+    """Told, for people who watch, of a box that was taken, and with None of one that was given back; never raises."""
 
     def must_take(self) -> bool:
         """Whether production has to make room before a job can run."""
@@ -94,12 +96,14 @@ class Borrowing:
             lambda command: self._try_to_note(replace(giving, command=command)),
         )
         if end.problem:
+            self.tell(giving)
             raise AttemptFailure(Failure.INFRA, f"the box is borrowed and could not be given back: {end.evidence}")
         try:
             self.record.remove()
         except OSError as error:
             raise AttemptFailure(Failure.INFRA, f"the box was given back, but its record stays: {error}") from error
         log.info("given back, after it was taken at %s", f"{loan.since:%Y-%m-%d %H:%M:%S}")
+        self.tell(None)
         return True
 
     def _take(self, terms: Borrow, stop: StopSignal) -> None:
@@ -122,8 +126,10 @@ class Borrowing:
         if end.problem:
             raise self._without_the_box(f"the box could not be taken from production: {end.evidence}")
         # Without this note the next attempt takes it once more, which does no harm.
-        self._try_to_note(replace(taking, state=LoanState.TAKEN))
+        taken = replace(taking, state=LoanState.TAKEN)
+        self._try_to_note(taken)
         log.info("taken from production")
+        self.tell(taken)
 
     def _without_the_box(self, why: str) -> AttemptFailure:
         """Half taken is not left so: production may have stopped all the same."""

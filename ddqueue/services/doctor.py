@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+from ddqueue.domain.compatibility import SchemaState, refusal
 from ddqueue.domain.failures import POLICIES, AttemptFailure
 from ddqueue.domain.health import Check, Verdict
 from ddqueue.errors import DdqueueError, NotReachable
@@ -32,16 +34,19 @@ def examine(looks: Sequence[Look], tell: Callable[[Check], None]) -> list[Check]
     return checks
 
 
-def check_database(
-    current_schema: Callable[[], str | None], needed_schema: str, clock: Callable[[], datetime]
-) -> list[Check]:
-    """That the database answers, has this version's tables, and agrees about the time. Raises NotReachable."""
-    found = current_schema()
-    if found == needed_schema:
-        schema = Check("database", Verdict.OK, f"reachable, tables at {found}")
+def check_database(state: Callable[[], SchemaState], known: str, clock: Callable[[], datetime]) -> list[Check]:
+    """That the database answers, has tables that a program of revision `known` can work with, and agrees about the
+    time. Raises NotReachable."""
+    found = state()
+    why_not = refusal(known, found)
+    if why_not is not None:
+        finding, _, remedy = why_not.rpartition("; ")
+        schema = Check("database", Verdict.FAIL, finding, remedy)
+    elif found.revision == known:
+        schema = Check("database", Verdict.OK, f"reachable, tables at {found.revision}")
     else:
-        at = f"its tables are at {found or 'nothing'}, this version needs {needed_schema}"
-        schema = Check("database", Verdict.FAIL, at, "run: ddqueue db upgrade")
+        newer = f"reachable, tables at {found.revision}, newer than this version's {known} and still fit for it"
+        schema = Check("database", Verdict.OK, newer)
     before = datetime.now(UTC)
     there = clock()
     here = before + (datetime.now(UTC) - before) / 2
@@ -50,6 +55,18 @@ def check_database(
     if abs(skew_s) <= CLOCK_SKEW.total_seconds():
         return [schema, Check("clock", Verdict.OK, finding)]
     return [schema, Check("clock", Verdict.WARN, finding, "let the machine's time be kept by NTP (chrony, timesyncd)")]
+
+
+def check_version(own: str, dispatchers: Callable[[], Sequence[Mapping[str, Any]]]) -> list[Check]:
+    """That this machine runs the ddqueue that the dispatcher runs. Raises NotReachable."""
+    seen = dispatchers()
+    if not seen:
+        return [Check("version", Verdict.OK, f"ddqueue {own}; no dispatcher was seen yet")]
+    newest = seen[0]
+    if newest["version"] == own:
+        return [Check("version", Verdict.OK, f"ddqueue {own}, as the dispatcher on {newest['name']}")]
+    finding = f"ddqueue {own}, and the dispatcher on {newest['name']} is {newest['version']}"
+    return [Check("version", Verdict.WARN, finding, "install the same version on both when no job is in the way")]
 
 
 def _made(look: Look) -> Sequence[Check]:

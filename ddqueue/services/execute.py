@@ -13,6 +13,7 @@ from ddqueue.domain.states import AttemptOutcome, JobState
 from ddqueue.errors import StaleFence
 from ddqueue.ports import AttemptStore, CleanRoom, HostLock, Ownership
 from ddqueue.services.borrowing import Borrowing
+from ddqueue.services.giving_up import GivenUp
 from ddqueue.services.heartbeat import Heartbeat
 from ddqueue.services.serve_and_measure import ServeAndMeasure
 from ddqueue.services.stopping import AttemptStopped, StopReason, StopSignal
@@ -91,6 +92,8 @@ class Execute:
         try:
             self.work.run(claim, lock)
             return _End(AttemptOutcome.SUCCEEDED, Decision(JobState.SUCCEEDED))
+        except GivenUp as why:
+            return _End(AttemptOutcome.PRUNED, Decision(JobState.PRUNED), None, str(why))
         except AttemptStopped as stopped:
             return _after_stop(stopped.reason, claim)
         except AttemptFailure as fault:
@@ -122,7 +125,7 @@ class _End:
 
     @property
     def text(self) -> str:
-        return f"{self.outcome}" if self.failure is None else f"{self.outcome}: {self.failure}: {self.evidence}"
+        return ": ".join(part for part in (self.outcome, self.failure, self.evidence) if part)
 
 
 def _after_stop(reason: StopReason, claim: Claim) -> _End | None:

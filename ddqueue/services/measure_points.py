@@ -17,6 +17,7 @@ from ddqueue.domain.statistics import enough
 from ddqueue.domain.sweep import Point
 from ddqueue.domain.telemetry import GpuWindow, marks_of, window_of
 from ddqueue.ports import AttemptStore, LoadClient, RunningServer, Telemetry
+from ddqueue.services.giving_up import Contest
 from ddqueue.services.steps import Steps
 from ddqueue.services.stopping import StopSignal
 
@@ -32,7 +33,8 @@ class MeasurePoints:
     stop: StopSignal
 
     def run(self, claim: Claim, server: RunningServer, carried: Sequence[CarriedRepeat] = ()) -> None:
-        """Returns when every point has been measured often enough; raises AttemptFailure, AttemptStopped, StaleFence.
+        """Returns when every point has been measured often enough; raises AttemptFailure, AttemptStopped, StaleFence,
+        and GivenUp after a round when to go on is no use.
 
         Repeats are interleaved over the points, so that drift of the box does not favour a point. What earlier
         attempts have `carried` over counts, and is not measured again.
@@ -43,6 +45,7 @@ class MeasurePoints:
             throughputs.get(one.point, []).append(one.output_throughput_tok_s)
         measured = {(one.point, one.repeat) for one in carried}
         last: dict[Point, Measurement] = {}
+        contest = Contest(self.store, claim)
         for point in points:
             if enough(throughputs[point], repeats):
                 continue
@@ -58,6 +61,7 @@ class MeasurePoints:
                     throughputs[point].append(throughput)
             if all(enough(values, repeats) for values in throughputs.values()):
                 break
+            contest.check(throughputs)
         for point in points:
             if not throughputs[point]:
                 raise without_numbers(last[point])
@@ -78,7 +82,7 @@ class MeasurePoints:
             () if run.started_s is None else window_of(recording.samples(), run.started_s, run.started_s + run.wall_s)
         )
         measurement = judged(
-            measure(run, claim.tag, baseline=claim.cell.is_baseline),
+            measure(run, claim.tag, baseline=claim.cell.is_baseline, limits=claim.measure.goodput),
             client_trouble(run),
             # A GPU that the server does not use would count as slow, and add its energy.
             gpus[: claim.parallelism.gpus],

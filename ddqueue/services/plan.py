@@ -60,6 +60,8 @@ def plan(
         warnings=tuple(cautions(sweep, startable)),
         visits=sweep.measure.visits,
         control_every=sweep.measure.control.every if sweep.measure.control else None,
+        goodput=sweep.measure.goodput,
+        prune=sweep.measure.prune,
     )
 
 

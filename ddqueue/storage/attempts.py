@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ddqueue.domain.coding import Answer, Scored, Suite
 from ddqueue.domain.configuration import Cell, Parallelism
+from ddqueue.domain.dominance import Rival
 from ddqueue.domain.failures import Failure
 from ddqueue.domain.measurement import Measurement
 from ddqueue.domain.queueing import CarriedRepeat, Claim, Lease, PhaseRecord, Runner
@@ -38,6 +39,7 @@ from ddqueue.storage.entries import (
     scores_entry,
 )
 from ddqueue.storage.events import EventKind, announce, write_event
+from ddqueue.storage.pruning import prune_later_visits, rivals
 from ddqueue.storage.quarantine import apply_breaker, quarantine
 from ddqueue.storage.statements import statement
 from ddqueue.storage.storable import Cleaner
@@ -158,6 +160,11 @@ class PostgresAttemptStore:
         with transaction(self._sql_engine) as connection:
             return carry_over(connection, Term.of(claim), effective_hash)
 
+    def rivals(self, claim: Claim) -> list[Rival]:
+        """What `claim` may be given up for; nothing where it must be measured whole (rivals.sql says when)."""
+        with transaction(self._sql_engine) as connection:
+            return rivals(connection, claim.job_id)
+
     def record_measurement(self, claim: Claim, measurement: Measurement) -> None:
         """Raises StaleFence."""
         self.write(Term.of(claim), measurement_entry(measurement))
@@ -210,6 +217,8 @@ class PostgresAttemptStore:
             detail = {"outcome": outcome, "failure": failure, "state": state, "counts": decision.counts}
             recording.write_attempt_event(connection, term, EventKind.FINISHED, detail)
             recording.note_cleaned(connection, term, entry)
+            if outcome is AttemptOutcome.PRUNED:
+                prune_later_visits(connection, term, evidence)
             if decision.quarantine and failure is not None:
                 quarantine(connection, term.host, failure, evidence or failure.value)
             elif outcome is AttemptOutcome.FAILED:
@@ -290,7 +299,9 @@ def _already_finished(connection: Connection, term: Term, outcome: AttemptOutcom
 def _check_consistent(outcome: AttemptOutcome, decision: Decision, failure: Failure | None) -> None:
     if (outcome is AttemptOutcome.SUCCEEDED) != (decision.state is JobState.SUCCEEDED):
         raise ValueError(f"an attempt that {outcome} cannot make its job {decision.state}")
-    if outcome is AttemptOutcome.SUCCEEDED and failure is not None:
+    if (outcome is AttemptOutcome.PRUNED) != (decision.state is JobState.PRUNED):
+        raise ValueError(f"an attempt that was {outcome} cannot make its job {decision.state}")
+    if outcome in (AttemptOutcome.SUCCEEDED, AttemptOutcome.PRUNED) and failure is not None:
         raise ValueError(f"an attempt that succeeded has no failure class, but {failure} was given")
     needs_class = outcome is AttemptOutcome.FAILED or decision.state in (JobState.FAILED, JobState.UNSUPPORTED)
     if needs_class and failure is None:

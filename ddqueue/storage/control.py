@@ -32,11 +32,15 @@ class PostgresControl:
     def __init__(self, sql_engine: Engine) -> None:
         self._sql_engine = sql_engine
 
-    def cancel(self, target: Target) -> Cancelled:
-        """End what is queued at once and ask what runs to stop; ended jobs stay as they are. Safe to repeat."""
+    def cancel(self, target: Target, box_gone: bool = False) -> Cancelled:
+        """End what is queued at once and ask what runs to stop; ended jobs stay as they are. Safe to repeat.
+
+        With `box_gone` a running job whose lease has expired is ended too: nobody is there whom one could ask.
+        """
         with transaction(self._sql_engine) as connection:
+            abandoned = _abandon(connection, target) if box_gone else ()
             rows = connection.execute(statement("cancel_jobs"), target.parameters()).all()
-            ended = tuple(sorted(row.id for row in rows if row.state == JobState.CANCELLED))
+            ended = tuple(sorted([*abandoned, *(row.id for row in rows if row.state == JobState.CANCELLED)]))
             asked = tuple(sorted(row.id for row in rows if row.state == JobState.RUNNING))
             for job_id in ended:
                 write_event(connection, EventKind.CANCELLED, sweep_id=target.sweep_id, job_id=job_id)
@@ -46,7 +50,7 @@ class PostgresControl:
         return Cancelled(ended, asked)
 
     def retry(self, target: Target, failures: Sequence[Failure] | None = None) -> tuple[int, ...]:
-        """Put failed, unsupported and cancelled jobs back into the queue with all their tries; returns their ids.
+        """Put failed, unsupported, cancelled and pruned jobs back into the queue with all their tries; returns the ids.
 
         With `failures` only jobs that ended with one of these classes.
         """
@@ -149,3 +153,22 @@ def _require_host(connection: Connection, host: str) -> None:
     if host not in names:
         known = ", ".join(names) or "none yet: it learns of hosts when a sweep is submitted"
         raise UsageError(f"the database knows no host {host!r}; it knows {known}")
+
+
+_BOX_GONE = "a person said that its box is gone"
+
+
+def _abandon(connection: Connection, target: Target) -> tuple[int, ...]:
+    """End the running jobs that nobody has been heard of; returns their ids."""
+    rows = connection.execute(statement("abandon_jobs"), {**target.parameters(), "why": _BOX_GONE}).all()
+    for row in rows:
+        write_event(
+            connection,
+            EventKind.LOST,
+            {"why": _BOX_GONE, "state": JobState.CANCELLED},
+            sweep_id=row.sweep_id,
+            job_id=row.job_id,
+            attempt_id=row.attempt_id,
+            host=row.host,
+        )
+    return tuple(row.job_id for row in rows)

@@ -13,7 +13,9 @@ from contextlib import contextmanager
 import psycopg
 from sqlalchemy import Connection, Engine, text
 
+from ddqueue import __version__
 from ddqueue.domain.queueing import NextJob
+from ddqueue.storage.compatibility import require_schema
 from ddqueue.storage.engine import CHANNEL, reaching
 from ddqueue.storage.statements import statement
 
@@ -21,6 +23,9 @@ LEADER_LOCK = 0x6464_7175
 """The key of the advisory lock, the same in every dispatcher: the ASCII of "ddqu"."""
 
 ASK_AGAIN_S = 1.0
+
+SEEN_EVERY_S = 5.0
+"""How often a dispatcher tells the database that it is alive."""
 
 
 class PostgresDispatchStore:
@@ -30,10 +35,16 @@ class PostgresDispatchStore:
     and enter it again, which connects anew.
     """
 
-    def __init__(self, sql_engine: Engine, should_end: Callable[[], bool] = lambda: False) -> None:
-        """`should_end` ends the wait of `lead` in a process that another one leads."""
+    def __init__(
+        self, sql_engine: Engine, should_end: Callable[[], bool] = lambda: False, name: str | None = None
+    ) -> None:
+        """`should_end` ends the wait of `lead` in a process that another one leads. Under `name`, if there is one, the
+        database hears that this dispatcher is alive, from the very loop that dispatches or stands by; that loop raises
+        SchemaRefused once the tables have left this version behind."""
         self._sql_engine = sql_engine
         self._should_end = should_end
+        self._name = name
+        self._seen_s = -SEEN_EVERY_S
         self._leading: Connection | None = None
 
     @contextmanager
@@ -52,6 +63,7 @@ class PostgresDispatchStore:
                 # Listening first: what changes between becoming the leader and the first look is then not missed.
                 connection.execute(text(f"LISTEN {CHANNEL}"))
                 while not (leads := _try_lock(connection)) and not self._should_end():
+                    self._tell_seen(connection)
                     time.sleep(ASK_AGAIN_S)
             self._leading = connection if leads else None
             yield
@@ -68,6 +80,7 @@ class PostgresDispatchStore:
         whose running job has let its lease expire counts as idle, and that job is named. Raises NotReachable.
         """
         with reaching(self._sql_engine.url):
+            self._tell_seen(self._leader())
             rows = self._leader().execute(statement("next_jobs"), {"wake_again_after_s": wake_again_after_s}).all()
         return [
             NextJob(
@@ -89,6 +102,13 @@ class PostgresDispatchStore:
                 raise TypeError(f"expected a psycopg connection, not {type(driver).__name__}")
             for _ in driver.notifies(timeout=timeout_s, stop_after=1):
                 pass
+
+    def _tell_seen(self, connection: Connection) -> None:
+        if self._name is None or time.monotonic() - self._seen_s < SEEN_EVERY_S:
+            return
+        require_schema(connection)
+        connection.execute(statement("introduce_dispatcher"), {"name": self._name, "version": __version__})
+        self._seen_s = time.monotonic()
 
     def _leader(self) -> Connection:
         if self._leading is None:

@@ -35,6 +35,8 @@ class EventKind(StrEnum):
     RETRIED = "retried"
     PAUSED = "paused"
     RESUMED = "resumed"
+    PRUNED = "pruned"
+    """A queued visit was given up together with an earlier one of the same configuration."""
 
 
 def write_event(

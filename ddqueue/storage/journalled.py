@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from ddqueue.domain.coding import Answer, Scored, Suite
+from ddqueue.domain.dominance import Rival
 from ddqueue.domain.failures import Failure
 from ddqueue.domain.measurement import Measurement
 from ddqueue.domain.queueing import CarriedRepeat, Claim, Lease, PhaseRecord, Runner
@@ -120,6 +121,14 @@ class JournalledStore:
             return patiently(lambda: self._store.carry_over(claim, effective_hash), self._ask_limit_s)
         except NotReachable as error:
             log.warning("what earlier attempts measured is not taken over: %s", error)
+            return []
+
+    def rivals(self, claim: Claim) -> list[Rival]:
+        """Nothing where Postgres stays away: then the cell is measured whole."""
+        try:
+            return patiently(lambda: self._store.rivals(claim), self._ask_limit_s)
+        except NotReachable as error:
+            log.warning("the cell is not given up, whatever others reach: %s", error)
             return []
 
     def record_measurement(self, claim: Claim, measurement: Measurement) -> None:

@@ -18,7 +18,7 @@ from ddqueue.storage.engine import transaction
 from ddqueue.storage.statements import statement
 
 EARLIER_JOBS = 20
-"""Jobs that an expected time is the mean of, at most."""
+"""Jobs of one kind that an expected time is the mean of, at most."""
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ class PostgresLive:
         }
 
 
-StepTimes = Mapping[tuple[str, int], Sequence[Mapping[str, float]]]
-"""(host, sweep id) -> one mapping of seconds by step for each earlier job."""
+StepTimes = Mapping[tuple[str, int, bool], Sequence[Mapping[str, float]]]
+"""(host, sweep id, whether of the baseline) -> one mapping of seconds by step for each earlier job."""
 
 
 def _host(
@@ -94,14 +94,19 @@ def _running(row: Mapping[str, Any], steps: StepTimes) -> RunningJob:
 def _expected(row: Mapping[str, Any], steps: StepTimes) -> Expected:
     measure = Measure.from_json(row["measure"])
     assumed_s = expected_job_s(measure, measure.repeats.minimum, SIMULATED if row["simulated"] else REAL)
-    return expected(steps.get((row["host"], row["sweep_id"]), ()), assumed_s)
+    same, other = (
+        steps.get((row["host"], row["sweep_id"], kind), ()) for kind in (row["baseline"], not row["baseline"])
+    )
+    return expected(same, other, row["baseline"], assumed_s)
 
 
 def _step_times(rows: Sequence[Mapping[str, Any]]) -> StepTimes:
-    found: dict[tuple[str, int], list[Mapping[str, float]]] = {}
-    for (host, sweep_id, _), group in groupby(rows, lambda row: (row["host"], row["sweep_id"], row["attempt_id"])):
-        phases = [PhaseRecord(row["name"], row["started_at"], row["duration_s"]) for row in group]
-        found.setdefault((host, sweep_id), []).append(step_times(phases))
+    found: dict[tuple[str, int, bool], list[Mapping[str, float]]] = {}
+    for _, group in groupby(rows, lambda row: row["attempt_id"]):
+        steps = list(group)
+        kind = (steps[0]["host"], steps[0]["sweep_id"], steps[0]["baseline"])
+        phases = [PhaseRecord(row["name"], row["started_at"], row["duration_s"]) for row in steps]
+        found.setdefault(kind, []).append(step_times(phases))
     return found
 
 

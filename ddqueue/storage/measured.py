@@ -23,6 +23,8 @@ def measurement_row(measurement: Measurement, cleaner: Cleaner) -> dict[str, Any
         "step_time_ms": measurement.step_time_ms,
         "cached_share": measurement.cached_share,
         "energy_per_token_j": measurement.energy_per_token_j,
+        "goodput_requests_s": measurement.goodput_requests_s,
+        "goodput_output_tok_s": measurement.goodput_output_tok_s,
     }
     for name in SUMMARIES:
         summary: Summary | None = getattr(measurement, f"{name}_ms")

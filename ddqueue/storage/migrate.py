@@ -11,6 +11,8 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
+from ddqueue.domain.compatibility import SchemaState
+from ddqueue.storage.compatibility import require_schema, schema_state
 from ddqueue.storage.engine import connect, reaching, transaction
 from ddqueue.storage.tables import metadata
 
@@ -20,14 +22,20 @@ STATEMENT_TIMEOUT_S = 120.0
 def upgrade(database_url: str) -> tuple[str | None, str]:
     """Run every missing migration; returns the revision before and after. Safe to run twice at once: one waits.
 
+    A database that a newer version has upgraded stays as it is.
+
     Raises:
         NotReachable: Postgres does not answer, or a running query keeps a table locked for too long.
+        SchemaRefused: a newer version has left this one behind.
     """
     sql_engine = connect(database_url, "ddqueue db upgrade", STATEMENT_TIMEOUT_S)
     try:
         # Not one transaction around all: each migration is one of its own.
         with reaching(sql_engine.url), sql_engine.connect() as connection:
             before = _current(connection)
+            if before is not None and before > head():
+                require_schema(connection)
+                return before, before
             connection.rollback()
             config = _config()
             config.attributes["connection"] = connection
@@ -43,6 +51,15 @@ def current(database_url: str) -> str | None:
     try:
         with transaction(sql_engine) as connection:
             return _current(connection)
+    finally:
+        sql_engine.dispose()
+
+
+def state(database_url: str) -> SchemaState:
+    """Where the database is, and how old a program may be that works with it. Raises NotReachable."""
+    sql_engine = connect(database_url, "ddqueue db check")
+    try:
+        return schema_state(sql_engine)
     finally:
         sql_engine.dispose()
 

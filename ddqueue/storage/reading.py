@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Engine, text
-
 from ddqueue.errors import UsageError
-from ddqueue.storage.engine import transaction
+from ddqueue.storage.reads import Reads, Row
 from ddqueue.storage.references import SweepReference, find_sweep, no_such_job
-from ddqueue.storage.statements import statement
-
-Row = dict[str, Any]
+from ddqueue.storage.sql_files import sql
 
 
 class PostgresReader:
     """Reads, and changes nothing. Every method raises NotReachable when Postgres does not answer."""
 
-    def __init__(self, sql_engine: Engine) -> None:
-        self._sql_engine = sql_engine
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
 
     def sweep(self, reference: str) -> SweepReference:
         """The sweep named `name` or `name@2`. Raises UsageError naming near names."""
-        return find_sweep(self._sql_engine, reference)
+        return find_sweep(self._reads, reference)
 
     def sweeps(self) -> list[Row]:
         """Every sweep, newest first, with its number of jobs in each state: `queued`, `running`, ..."""
@@ -30,8 +26,14 @@ class PostgresReader:
 
     def hosts(self) -> list[Row]:
         """Every host: quarantine and hold, the running job (`job_id`, `sweep`, `label`, `parallel`, `worker`, `phase`,
-        `running_s`, `lease_expired`; null when idle) and `queued`, the number of jobs that wait for it."""
+        `running_s`, `lease_expired`; null when idle), `queued`, the number of jobs that wait for it, its worker's
+        `worker_version`, and for a borrowed box `borrow` (`hours`, `idle_s`), `loan_state` and `borrowed_since`."""
         return self._rows("read_hosts")
+
+    def dispatchers(self) -> list[Row]:
+        """Every dispatcher that was ever seen, the one seen last first: `name`, `version`, `seen_at`, `seen_s`, the
+        seconds since then."""
+        return self._rows("read_dispatchers")
 
     def host_failures(self, limit: int = 3) -> list[Row]:
         """Each host's newest failed and lost attempts, newest first, at most `limit` a host: `host`, `at`, `job_id`,
@@ -49,12 +51,8 @@ class PostgresReader:
 
     def results(self, sweep_id: int) -> list[Row]:
         """The rows of the view `results` for one sweep, one a visit, in the order in which a host runs them."""
-        with transaction(self._sql_engine) as connection:
-            return _fetch(
-                connection,
-                "SELECT * FROM results WHERE sweep_id = :sweep_id ORDER BY position",
-                sweep_id=sweep_id,
-            )
+        with self._reads.reading() as fetch:
+            return fetch("SELECT * FROM results WHERE sweep_id = :sweep_id ORDER BY position", sweep_id=sweep_id)
 
     def repeats(self, sweep_id: int) -> list[Row]:
         """Every repeat of the sweep's accepted attempts, valid or not, in the order taken; `start` names the start of
@@ -71,16 +69,16 @@ class PostgresReader:
         Raises:
             UsageError: there is no such job.
         """
-        with transaction(self._sql_engine) as connection:
-            found = _fetch(connection, _JOB_NAMES, job_id=job_id)
+        with self._reads.reading() as fetch:
+            found = fetch(_JOB_NAMES, job_id=job_id)
         if not found:
             raise UsageError(no_such_job(job_id))
         return found[0]
 
     def measure(self, sweep_id: int) -> dict[str, Any]:
         """What the sweep asked to be measured: the form that domain.sweep.Measure.from_json reads."""
-        with transaction(self._sql_engine) as connection:
-            row = _fetch(connection, "SELECT measure FROM sweeps WHERE id = :sweep_id", sweep_id=sweep_id)
+        with self._reads.reading() as fetch:
+            row = fetch("SELECT measure FROM sweeps WHERE id = :sweep_id", sweep_id=sweep_id)
         return dict(row[0]["measure"])
 
     def job(self, job_id: int) -> Row:
@@ -89,25 +87,22 @@ class PostgresReader:
         Raises:
             UsageError: there is no such job.
         """
-        with transaction(self._sql_engine) as connection:
-            connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"))
-            found = _fetch(connection, _JOB, job_id=job_id)
+        with self._reads.reading(consistent=True) as fetch:
+            found = fetch(_JOB, job_id=job_id)
             if not found:
                 raise UsageError(no_such_job(job_id))
-            attempts = _fetch(
-                connection, "SELECT * FROM attempts WHERE job_id = :job_id ORDER BY number", job_id=job_id
-            )
-            phases = _fetch(connection, _PHASES, job_id=job_id)
-            measurements = _fetch(connection, _MEASUREMENTS, job_id=job_id)
-            events = _fetch(connection, "SELECT * FROM events WHERE job_id = :job_id ORDER BY id", job_id=job_id)
+            attempts = fetch("SELECT * FROM attempts WHERE job_id = :job_id ORDER BY number", job_id=job_id)
+            phases = fetch(_PHASES, job_id=job_id)
+            measurements = fetch(_MEASUREMENTS, job_id=job_id)
+            events = fetch("SELECT * FROM events WHERE job_id = :job_id ORDER BY id", job_id=job_id)
         for attempt in attempts:
             attempt["phases"] = [row for row in phases if row["attempt_id"] == attempt["id"]]
             attempt["measurements"] = [row for row in measurements if row["attempt_id"] == attempt["id"]]
         return {**found[0], "attempts": attempts, "events": events}
 
     def _rows(self, name: str, **parameters: Any) -> list[Row]:
-        with transaction(self._sql_engine) as connection:
-            return [dict(row) for row in connection.execute(statement(name), parameters).mappings()]
+        with self._reads.reading() as fetch:
+            return fetch(sql(name), **parameters)
 
 
 _JOB = """
@@ -140,7 +135,3 @@ JOIN attempts AS a ON a.id = m.attempt_id
 WHERE a.job_id = :job_id
 ORDER BY m.attempt_id, m.started_at, m.id
 """
-
-
-def _fetch(connection: Connection, query: str, **parameters: Any) -> list[Row]:
-    return [dict(row) for row in connection.execute(text(query), parameters).mappings()]

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from sqlalchemy import Connection, Engine, text
-
-from ddqueue.storage.engine import transaction
-from ddqueue.storage.statements import statement
-
-Row = dict[str, Any]
+from ddqueue.storage.reads import Reads, Row
+from ddqueue.storage.sql_files import sql
 
 
 @dataclass(frozen=True)
@@ -33,24 +28,19 @@ class ReportRows:
 class PostgresReportReader:
     """Reads, and changes nothing."""
 
-    def __init__(self, sql_engine: Engine) -> None:
-        self._sql_engine = sql_engine
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
 
     def rows(self, sweep_id: int) -> ReportRows:
         """Raises NotReachable when Postgres does not answer."""
-        with transaction(self._sql_engine) as connection:
-            connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"))
+        with self._reads.reading(consistent=True) as fetch:
             phases: dict[int, list[Row]] = {}
-            for phase in _fetch(connection, "report_phases", sweep_id):
+            for phase in fetch(sql("report_phases"), sweep_id=sweep_id):
                 phases.setdefault(phase["attempt_id"], []).append(phase)
-            attempts = _fetch(connection, "report_attempts", sweep_id)
+            attempts = fetch(sql("report_attempts"), sweep_id=sweep_id)
             return ReportRows(
-                sweep=_fetch(connection, "report_sweep", sweep_id)[0],
-                hosts=_fetch(connection, "report_hosts", sweep_id),
+                sweep=fetch(sql("report_sweep"), sweep_id=sweep_id)[0],
+                hosts=fetch(sql("report_hosts"), sweep_id=sweep_id),
                 attempts=[{**attempt, "phases": phases.get(attempt["attempt_id"], [])} for attempt in attempts],
-                telemetry=_fetch(connection, "report_telemetry", sweep_id),
+                telemetry=fetch(sql("report_telemetry"), sweep_id=sweep_id),
             )
-
-
-def _fetch(connection: Connection, name: str, sweep_id: int) -> list[Row]:
-    return [dict(row) for row in connection.execute(statement(name), {"sweep_id": sweep_id}).mappings()]

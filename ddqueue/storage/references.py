@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Engine, select
-
 from ddqueue.errors import UsageError
-from ddqueue.storage import tables
-from ddqueue.storage.engine import transaction
+from ddqueue.storage.reads import Fetch, Reads
 
 
 @dataclass(frozen=True)
@@ -38,27 +34,27 @@ class Target:
         return {"sweep_id": self.sweep_id, "job_id": self.job_id}
 
 
-def find_sweep(sql_engine: Engine, reference: str) -> SweepReference:
+def find_sweep(reads: Reads, reference: str) -> SweepReference:
     """The sweep that `name` (its newest revision) or `name@2` stands for.
 
     Raises:
         UsageError: there is none; the text names near ones.
         NotReachable: Postgres does not answer.
     """
-    with transaction(sql_engine) as connection:
-        return _find_sweep(connection, reference)
+    with reads.reading() as fetch:
+        return _find_sweep(fetch, reference)
 
 
-def find_target(sql_engine: Engine, reference: str) -> Target:
+def find_target(reads: Reads, reference: str) -> Target:
     """The job that a number stands for, or the sweep that `name` or `name@2` does. Raises as `find_sweep`."""
-    with transaction(sql_engine) as connection:
+    with reads.reading() as fetch:
         if not re.fullmatch(r"[0-9]{1,18}", reference):
-            return Target(_find_sweep(connection, reference).sweep_id)
-        job_id, jobs = int(reference), tables.jobs
-        sweep_id = connection.execute(select(jobs.c.sweep_id).where(jobs.c.id == job_id)).scalar_one_or_none()
-        if sweep_id is None:
+            return Target(_find_sweep(fetch, reference).sweep_id)
+        job_id = int(reference)
+        found = fetch("SELECT sweep_id FROM jobs WHERE id = :job_id", job_id=job_id)
+        if not found:
             raise UsageError(no_such_job(job_id))
-        return Target(sweep_id, job_id)
+        return Target(found[0]["sweep_id"], job_id)
 
 
 def no_such_job(job_id: int) -> str:
@@ -66,18 +62,15 @@ def no_such_job(job_id: int) -> str:
     return f"there is no job {job_id}; `ddqueue status` lists the jobs of a sweep"
 
 
-def _find_sweep(connection: Connection, reference: str) -> SweepReference:
+def _find_sweep(fetch: Fetch, reference: str) -> SweepReference:
     name, revision = _split(reference)
-    sweeps = tables.sweeps
-    rows = connection.execute(
-        select(sweeps.c.id, sweeps.c.revision).where(sweeps.c.name == name).order_by(sweeps.c.revision)
-    ).all()
+    rows = fetch("SELECT id, revision FROM sweeps WHERE name = :name ORDER BY revision", name=name)
     if not rows:
-        raise UsageError(_unknown(connection, name))
+        raise UsageError(_unknown(fetch, name))
     for row in rows if revision is not None else rows[-1:]:
-        if revision in (None, row.revision):
-            return SweepReference(row.id, name, row.revision)
-    raise UsageError(f"sweep {name!r} has no revision {revision}; the newest is {name}@{rows[-1].revision}")
+        if revision in (None, row["revision"]):
+            return SweepReference(row["id"], name, row["revision"])
+    raise UsageError(f"sweep {name!r} has no revision {revision}; the newest is {name}@{rows[-1]['revision']}")
 
 
 def _split(reference: str) -> tuple[str, int | None]:
@@ -95,10 +88,12 @@ def _without_nul(name: str) -> str:
     return name
 
 
-def _unknown(connection: Connection, name: str) -> str:
-    known = connection.execute(select(tables.sweeps.c.name).distinct()).scalars().all()
+def _unknown(fetch: Fetch, name: str) -> str:
+    known = [row["name"] for row in fetch("SELECT DISTINCT name FROM sweeps")]
     if not known:
         return f"there is no sweep {name!r}, and none at all yet; `ddqueue submit FILE` adds one"
+    import difflib  # only a person's slip needs it
+
     near = difflib.get_close_matches(name, known, n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "`ddqueue status` lists them"
     return f"there is no sweep {name!r}; {hint}"

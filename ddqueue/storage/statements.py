@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib.resources import files
 
 from sqlalchemy import TextClause, text
+
+from ddqueue.storage.sql_files import sql
 
 
 @cache
@@ -15,7 +16,7 @@ def statement(name: str) -> TextClause:
     Raises:
         FileNotFoundError: there is no such file.
     """
-    return text(_read("sql", name))
+    return text(sql(name))
 
 
 CURRENT_DEFINITIONS = (
@@ -44,8 +45,4 @@ def definition(name: str) -> str:
     is a new file.
     """
     folder, _, base = name.partition("/")
-    return _read(folder, base)
-
-
-def _read(folder: str, name: str) -> str:
-    return files("ddqueue.storage").joinpath(folder, f"{name}.sql").read_text(encoding="utf-8")
+    return sql(base, folder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,7 +44,7 @@ class PostgresSweepStore:
         with transaction(self._sql_engine) as connection:
             sweep_id, revision = store_sweep(connection, sweep, hosts, cleaner, priority=priority, after_sweep_id=after)
             if jobs:
-                connection.execute(insert(tables.jobs), job_rows(jobs, sweep_id))
+                connection.execute(statement("add_jobs"), {"jobs": json.dumps(job_rows(jobs, sweep_id))})
             if webhook is not None:
                 add_webhook(connection, sweep_id, webhook)
             write_event(connection, EventKind.SUBMITTED, {"revision": revision, "jobs": len(jobs)}, sweep_id=sweep_id)

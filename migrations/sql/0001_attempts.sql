@@ -24,7 +24,7 @@ CREATE TABLE attempts (
     imported JSONB,
     CONSTRAINT attempts_pkey PRIMARY KEY (id),
     CONSTRAINT attempts_job_id_number_key UNIQUE (job_id, number),
-    CONSTRAINT attempts_outcome_known CHECK (outcome IN ('succeeded', 'failed', 'lost', 'cancelled')),
+    CONSTRAINT attempts_outcome_known CHECK (outcome IN ('succeeded', 'failed', 'lost', 'cancelled', 'pruned')),
     CONSTRAINT attempts_ended_has_an_outcome CHECK ((outcome IS NULL) = (ended_at IS NULL)),
     CONSTRAINT attempts_failure_known CHECK (failure IN ('BAD_ARGS', 'UNSUPPORTED', 'MODEL_NOT_FOUND', 'OOM_LOAD',
         'KV_TOO_SMALL', 'OOM_CAPTURE', 'CAPTURE_FAILED', 'CAPTURE_HANG', 'OOM_RUN', 'UNSUPPORTED_ARCH',
@@ -51,7 +51,7 @@ COMMENT ON TABLE attempts IS 'One execution of a job. Numbers of an attempt that
 COMMENT ON COLUMN attempts.number IS 'counts the job''s attempts from 1';
 COMMENT ON COLUMN attempts.fence IS 'the job''s fence while this attempt ran; null when imported';
 COMMENT ON COLUMN attempts.started_at IS 'when it was claimed, or imported';
-COMMENT ON COLUMN attempts.outcome IS 'succeeded, failed, lost or cancelled; null while it runs';
+COMMENT ON COLUMN attempts.outcome IS 'succeeded, failed, lost, cancelled or pruned; null while it runs';
 COMMENT ON COLUMN attempts.failure IS 'class';
 COMMENT ON COLUMN attempts.evidence IS 'the line or reading that decided';
 COMMENT ON COLUMN attempts.runner_pid IS 'null when imported';

@@ -35,6 +35,8 @@ CREATE TABLE measurements (
     step_time_ms DOUBLE PRECISION,
     cached_share DOUBLE PRECISION,
     energy_per_token_j DOUBLE PRECISION,
+    goodput_requests_s DOUBLE PRECISION,
+    goodput_output_tok_s DOUBLE PRECISION,
     verifies BIGINT,
     correct_drafts BIGINT,
     draft_histogram BIGINT[],
@@ -48,7 +50,7 @@ CREATE TABLE measurements (
     CONSTRAINT measurements_once UNIQUE (attempt_id, concurrency, context_tokens, output_tokens_asked, repeat),
     CONSTRAINT measurements_invalid_has_reasons CHECK (valid = (cardinality(reasons) = 0)),
     CONSTRAINT measurements_reasons_known CHECK (reasons <@ ARRAY['REQUESTS_FAILED', 'SHORT_OUTPUT',
-        'WRONG_SERVER', 'CACHED_PREFIX', 'NO_TOKENS', 'NOT_FINITE', 'CLIENT_BOUND', 'COMPILED']::text[]),
+        'LONG_OUTPUT', 'WRONG_SERVER', 'CACHED_PREFIX', 'NO_TOKENS', 'NOT_FINITE', 'CLIENT_BOUND', 'COMPILED']::text[]),
     CONSTRAINT measurements_marks_known CHECK (marks <@ ARRAY['THROTTLED', 'POWER_CAPPED', 'CLOCK_DRIFT',
         'UNEVEN_CLOCKS', 'NO_BENEFIT', 'IMPORTED']::text[]),
     CONSTRAINT measurements_only_imported_lacks_its_window CHECK (num_nulls(started_at, wall_s, requests_completed,
@@ -58,11 +60,11 @@ CREATE TABLE measurements (
         wall_s, output_throughput_tok_s, total_throughput_tok_s, ttft_mean_ms, ttft_p50_ms, ttft_p90_ms,
         ttft_p99_ms, itl_mean_ms, itl_p50_ms, itl_p90_ms, itl_p99_ms, tpot_mean_ms, tpot_p50_ms,
         tpot_p90_ms, tpot_p99_ms, e2e_mean_ms, e2e_p50_ms, e2e_p90_ms, e2e_p99_ms, acceptance_length,
-        step_time_ms, cached_share, energy_per_token_j) >= 0
+        step_time_ms, cached_share, energy_per_token_j, goodput_requests_s, goodput_output_tok_s) >= 0
         AND greatest(wall_s, output_throughput_tok_s, total_throughput_tok_s, ttft_mean_ms, ttft_p50_ms, ttft_p90_ms,
         ttft_p99_ms, itl_mean_ms, itl_p50_ms, itl_p90_ms, itl_p99_ms, tpot_mean_ms, tpot_p50_ms,
         tpot_p90_ms, tpot_p99_ms, e2e_mean_ms, e2e_p50_ms, e2e_p90_ms, e2e_p99_ms, acceptance_length,
-        step_time_ms, cached_share, energy_per_token_j) < 'Infinity'),
+        step_time_ms, cached_share, energy_per_token_j, goodput_requests_s, goodput_output_tok_s) < 'Infinity'),
     CONSTRAINT measurements_acceptance_has_verifies CHECK (acceptance_length IS NULL OR verifies > 0),
     CONSTRAINT measurements_attempt_id_fkey FOREIGN KEY(attempt_id) REFERENCES attempts (id) ON DELETE CASCADE,
     CONSTRAINT measurements_carried_from_fkey FOREIGN KEY(carried_from) REFERENCES attempts (id) ON DELETE SET NULL
@@ -98,6 +100,8 @@ COMMENT ON COLUMN measurements.acceptance_length IS '1 + sum(correct drafts) / s
 COMMENT ON COLUMN measurements.step_time_ms IS 'acceptance length / per-request decode rate, milliseconds';
 COMMENT ON COLUMN measurements.cached_share IS 'share of prompt tokens that came from the prefix cache, 0 to 1';
 COMMENT ON COLUMN measurements.energy_per_token_j IS 'energy of all GPUs over the window / output tokens, joules';
+COMMENT ON COLUMN measurements.goodput_requests_s IS 'requests within every limit of sweeps.measure -> goodput / wall time, requests per second';
+COMMENT ON COLUMN measurements.goodput_output_tok_s IS 'output tokens of the same requests / wall time, tokens per second';
 COMMENT ON COLUMN measurements.verifies IS 'verify steps of the target, sum over requests';
 COMMENT ON COLUMN measurements.correct_drafts IS 'draft tokens accepted, sum over requests';
 COMMENT ON COLUMN measurements.draft_histogram IS 'element k + 1: verifies that accepted k drafts';

@@ -16,6 +16,11 @@ CREATE TABLE hosts (
     held_until TIMESTAMP WITH TIME ZONE,
     hold_reason TEXT,
     released_at TIMESTAMP WITH TIME ZONE,
+    worker_version TEXT,
+    worker_seen_at TIMESTAMP WITH TIME ZONE,
+    borrow JSONB,
+    loan_state TEXT,
+    borrowed_since TIMESTAMP WITH TIME ZONE,
     CONSTRAINT hosts_pkey PRIMARY KEY (name),
     CONSTRAINT hosts_has_gpus CHECK (gpus > 0),
     CONSTRAINT hosts_quarantine_has_a_reason CHECK ((quarantined_at IS NULL) = (quarantine_class IS NULL) AND (quarantined_at IS NULL) = (quarantine_reason IS NULL)),
@@ -25,7 +30,10 @@ CREATE TABLE hosts (
         'CONFIG_OVERRIDDEN', 'PORT_BUSY', 'GPU_BUSY', 'GPU_NOT_RELEASED', 'GPU_LOST', 'SHM_FULL', 'SHORT_OUTPUT',
         'CLIENT_BOUND', 'CORRECTNESS_DROP', 'LEASE_LOST', 'CANCELLED', 'INFRA')),
     CONSTRAINT hosts_hold_has_a_reason CHECK ((held_at IS NULL) = (hold_reason IS NULL)),
-    CONSTRAINT hosts_hold_has_a_beginning CHECK (held_until IS NULL OR held_at IS NOT NULL)
+    CONSTRAINT hosts_hold_has_a_beginning CHECK (held_until IS NULL OR held_at IS NOT NULL),
+    CONSTRAINT hosts_version_was_seen CHECK ((worker_version IS NULL) = (worker_seen_at IS NULL)),
+    CONSTRAINT hosts_loan_state_known CHECK (loan_state IN ('taking', 'taken', 'giving back')),
+    CONSTRAINT hosts_loan_has_a_beginning CHECK ((loan_state IS NULL) = (borrowed_since IS NULL))
 );
 
 COMMENT ON TABLE hosts IS 'One GPU box.';
@@ -37,6 +45,11 @@ COMMENT ON COLUMN hosts.quarantine_reason IS 'the reading or line that decided';
 COMMENT ON COLUMN hosts.held_at IS 'since when a person keeps the host free';
 COMMENT ON COLUMN hosts.held_until IS 'until when; null while held = until a person releases it';
 COMMENT ON COLUMN hosts.released_at IS 'when a person last let it work again: failures before that count against it no more';
+COMMENT ON COLUMN hosts.worker_version IS 'the ddqueue of its worker, or of the newest attempt; null = never heard of';
+COMMENT ON COLUMN hosts.worker_seen_at IS 'when that worker started, or an attempt of it last began';
+COMMENT ON COLUMN hosts.borrow IS 'how it is borrowed from production, as the box''s own inventory says: hours, idle_s; null = it is ours';
+COMMENT ON COLUMN hosts.loan_state IS 'how far it is taken or given back; null = production has it';
+COMMENT ON COLUMN hosts.borrowed_since IS 'when it was taken from production';
 
 CREATE TABLE jobs (
     id BIGINT GENERATED ALWAYS AS IDENTITY,
@@ -70,10 +83,10 @@ CREATE TABLE jobs (
         hash) ON DELETE CASCADE,
     CONSTRAINT jobs_sweep_id_cell_hash_host_parallel_visit_key UNIQUE (sweep_id, cell_hash, host, parallel, visit),
     CONSTRAINT jobs_state_known CHECK (state IN ('queued', 'running', 'succeeded', 'failed', 'unsupported',
-        'cancelled')),
+        'cancelled', 'pruned')),
     CONSTRAINT jobs_running_has_fence_and_lease CHECK ((state = 'running') = (fence IS NOT NULL) AND (state = 'running') = (lease_expires_at IS NOT NULL)),
     CONSTRAINT jobs_final_is_finished CHECK ((state IN ('succeeded', 'failed', 'unsupported',
-        'cancelled')) = (finished_at IS NOT NULL)),
+        'cancelled', 'pruned')) = (finished_at IS NOT NULL)),
     CONSTRAINT jobs_failure_only_when_failed CHECK ((state IN ('failed', 'unsupported')) = (failure IS NOT NULL)),
     CONSTRAINT jobs_failure_known CHECK (failure IN ('BAD_ARGS', 'UNSUPPORTED', 'MODEL_NOT_FOUND', 'OOM_LOAD',
         'KV_TOO_SMALL', 'OOM_CAPTURE', 'CAPTURE_FAILED', 'CAPTURE_HANG', 'OOM_RUN', 'UNSUPPORTED_ARCH',

@@ -29,7 +29,7 @@ DEFINITIONS = (
 
 
 def upgrade() -> None:
-    for name in ("sweeps", "queue", "attempts", "measurements", "coding", "webhooks"):
+    for name in ("compatibility", "sweeps", "queue", "attempts", "measurements", "coding", "webhooks"):
         _run(files("migrations").joinpath("sql", f"0001_{name}.sql").read_text(encoding="utf-8"))
     for name in DEFINITIONS:
         _run(definition(name))

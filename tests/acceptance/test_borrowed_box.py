@@ -95,7 +95,9 @@ def test_one_loan_for_two_jobs_and_production_serves_before_and_after(
 ) -> None:
     borrowed.start_all(HOST)
     sweep = borrowed.submit(sweep_text("two", cells=["{block_size: 8, budget: 8}", "{block_size: 8, budget: 4}"]))
-    borrowed.wait_measuring(HOST)
+    seen = borrowed.wait_measuring(HOST)
+    assert (seen["loan_state"], seen["borrow"]) == ("taken", {"hours": None, "idle_s": 1.0})
+    assert f"{HOST} is borrowed at any hour: taken, out of production since " in borrowed.run("hosts").stdout
     assert not production.serves
     assert production.log == TAKEN_ONCE
     assert [job["state"] for job in borrowed.wait_final(sweep)] == ["succeeded", "succeeded"]
@@ -106,6 +108,8 @@ def test_one_loan_for_two_jobs_and_production_serves_before_and_after(
     wait_given_back(borrowed, production)
     assert production.log == (TAKEN_ONCE + GIVEN_BACK) * 2
     assert borrowed.host(HOST)["quarantined_at"] is None
+    wait_until(borrowed, lambda: borrowed.host(HOST)["loan_state"] is None)
+    assert f"{HOST} is borrowed at any hour: production has it now" in borrowed.run("hosts").stdout
 
 
 def test_a_take_that_fails_costs_no_try_and_shuts_the_host(borrowed: Installation, production: Production) -> None:
@@ -334,7 +338,8 @@ def _take(installation: Installation, production: Production) -> None:
     code = (
         "from ddqueue import bootstrap; from ddqueue.services.stopping import StopSignal;"
         "from workers.give_back import LogProgress;"
-        f"box = bootstrap.borrowing('{HOST}', bootstrap.borrow_terms('{HOST}'), LogProgress());"
+        f"terms = bootstrap.borrow_terms('{HOST}');"
+        f"box = bootstrap.borrowing('{HOST}', terms, LogProgress(), lambda: bootstrap.sql_engine('test'));"
         "box.taken(StopSignal(60.0)).__enter__()"
     )
     subprocess.run([sys.executable, "-c", code], env=installation.environment, check=True)

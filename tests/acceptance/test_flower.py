@@ -160,7 +160,10 @@ def _page_shows(flower: Browser, row: dict[str, Any]) -> None:
     assert heads == list(COLUMNS)
     # What the page's own script asks for to fill the table.
     asked = "&".join(f"columns[{number}][data]={name}" for number, name in enumerate(heads))
-    table = flower.json(f"/tasks/datatable?draw=1&start=0&length=10&order[0][column]=4&order[0][dir]=desc&{asked}")
+    path = f"/tasks/datatable?draw=1&start=0&length=10&order[0][column]=4&order[0][dir]=desc&{asked}"
+    status, table_text = flower.ask(path, "POST")
+    assert status == 200, table_text
+    table = json.loads(table_text)
     shown = {one["uuid"]: one for one in table["data"]}[row["uuid"]]
     assert (shown["name"], shown["args"], shown["worker"]) == (row["name"], row["args"], f"gpu@{HOST}")
     assert shown["result"].startswith("measure C=1 4k")
@@ -179,7 +182,7 @@ def _nothing_can_be_changed(flower: Browser, task_id: str) -> None:
         f"/api/worker/pool/restart/gpu@{HOST}",
         f"/api/worker/pool/grow/gpu@{HOST}?n=3",
         f"/api/worker/queue/cancel-consumer/gpu@{HOST}?queue=gpu.{HOST}",
-        "/tasks/datatable",
+        "/tasks",
     ]
     for path in refused:
         status, text = flower.ask(path, "POST")

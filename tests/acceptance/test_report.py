@@ -48,8 +48,8 @@ def test_one_page_tells_what_came_of_a_sweep(reported: tuple[Installation, str])
     assert html.escape("# </pre><script>alert(2)</script>") in text
     headings = re.findall(r"<h2>(.*?)</h2>", text)
     assert headings == [
-        "What came of it",
         "The answer",
+        "What came of it",
         "All configurations",
         "Throughput against per-user speed",
         "PCIe against NVLink",

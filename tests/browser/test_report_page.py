@@ -112,6 +112,26 @@ def test_nothing_is_wider_than_the_window_and_nothing_complains(
     assert found["page"] <= width_px
 
 
+@pytest.mark.parametrize(
+    ("width_px", "height_px", "wanted"),
+    [(DESKTOP_PX, 900, "#answers tbody tr"), (PHONE_PX, 844, "#answers li")],
+)
+def test_the_answer_is_on_the_first_screen(
+    in_browser: InBrowser, report_page: Path, width_px: int, height_px: int, wanted: str
+) -> None:
+    ends = f"[...document.querySelectorAll('{wanted}')].slice(0, 4).map(one => one.getBoundingClientRect().bottom)"
+
+    async def look(tab: Tab) -> list[float]:
+        await tab.resize(width_px, height_px, mobile=width_px < 500)
+        await tab.open(report_page.as_uri())
+        found: list[float] = await _value(tab, ends)
+        return found
+
+    found = in_browser(look)
+    assert len(found) >= 2
+    assert max(found[:4] if width_px == DESKTOP_PX else found[:2]) <= height_px
+
+
 @pytest.mark.parametrize("width_px", [DESKTOP_PX, PHONE_PX])
 def test_every_plot_can_be_read(in_browser: InBrowser, report_page: Path, width_px: int) -> None:
     async def look(tab: Tab) -> list[dict[str, Any]]:

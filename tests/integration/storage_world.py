@@ -21,6 +21,7 @@ from ddqueue.ports import Submitted
 from ddqueue.storage.attempts import PostgresAttemptStore
 from ddqueue.storage.control import PostgresControl
 from ddqueue.storage.engine import connect, transaction
+from ddqueue.storage.pooled_reads import PooledReads
 from ddqueue.storage.reading import PostgresReader
 from ddqueue.storage.sweeps import PostgresSweepStore
 
@@ -94,7 +95,7 @@ class World:
         self.sweeps = PostgresSweepStore(self.sql_engine)
         self.attempts = PostgresAttemptStore(self.sql_engine)
         self.control = PostgresControl(self.sql_engine)
-        self.reader = PostgresReader(self.sql_engine)
+        self.reader = PostgresReader(PooledReads(self.sql_engine))
 
     def submit(self, sweep: Sweep | None = None, priority: int = 0, hosts: Sequence[Host] = (RTX, B300)) -> Submitted:
         sweep = sweep or a_sweep()

@@ -115,7 +115,7 @@ def test_servers_that_are_away_or_of_another_version(machine: Machine, empty_dat
     checks = machine.doctor(1, "--host", HOST, DDQUEUE_REDIS_URL="redis://127.0.0.1:1/0")
     assert (checks["broker"]["verdict"], checks["database"]["verdict"]) == ("fail", "ok")
     checks = machine.doctor(1, "--host", HOST, DDQUEUE_DATABASE_URL=empty_database_url)
-    assert checks["database"]["finding"].startswith("its tables are at nothing, this version needs ")
+    assert checks["database"]["finding"].startswith("the database's tables are at nothing, this version needs ")
     checks = machine.doctor(1, "--host", HOST, DDQUEUE_DATABASE_URL="postgresql://u:hidden-word@127.0.0.1:1/x")
     assert checks["database"]["verdict"] == "fail"
     assert "hidden-word" not in json.dumps(checks)

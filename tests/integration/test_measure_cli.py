@@ -70,6 +70,30 @@ def test_one_point_of_a_server_that_speculates(tmp_path: Path) -> None:
     assert "95% interval" in table.stdout
 
 
+def test_goodput_is_between_nothing_and_the_throughput(tmp_path: Path) -> None:
+    asked = ("--concurrency", "4", "--context", "60", "--output", "24", "--repeats", "1", "--json")
+    with running(tmp_path, *DDTREE) as server:
+        server.wait_ready()
+        url = f"http://127.0.0.1:{server.port}"
+        easy, hard = (
+            json.loads(measure(url, *asked, "--goodput-ttft-ms", ttft_ms, "--goodput-tpot-ms", "1e6").stdout)
+            for ttft_ms in ("1e6", "1e-3")
+        )
+        shown = measure(url, *asked[:-1], "--goodput-tpot-ms", "1e6").stdout
+    assert easy["goodput_limits"] == {"ttft_ms": 1e6, "tpot_ms": 1e6, "e2e_ms": None}
+    (row,), (late,) = easy["measurements"], hard["measurements"]
+    assert row["goodput_requests_s"] == pytest.approx(4 / row["wall_s"])
+    assert row["goodput_output_tok_s"] == pytest.approx(row["output_throughput_tok_s"])
+    assert (late["goodput_requests_s"], late["goodput_output_tok_s"]) == (0, 0)
+    assert "goodput requests/s, TPOT ≤ 1e+06 ms" in shown
+
+
+def test_a_limit_of_nothing_is_refused() -> None:
+    refused = measure("http://127.0.0.1:1", "--goodput-ttft-ms", "0")
+    assert refused.returncode == 2
+    assert "--goodput-ttft-ms" in refused.stderr
+
+
 def test_a_baseline_has_no_acceptance(tmp_path: Path) -> None:
     with running(tmp_path) as server:
         server.wait_ready()

@@ -136,7 +136,7 @@ def test_sql_answers_one_question(world: World) -> None:
     [
         ("DELETE FROM jobs", "`ddqueue sql` only reads: cannot execute DELETE in a read-only transaction"),
         ("WITH d AS (DELETE FROM jobs RETURNING id) SELECT * FROM d", "`ddqueue sql` only reads: cannot execute"),
-        ("SELECT nextval('fence')", "`ddqueue sql` only reads: cannot execute nextval()"),
+        ("SELECT nextval('fence')", "`ddqueue sql` only reads: permission denied for sequence fence"),
         ("DROP VIEW results", "`ddqueue sql` only reads: cannot execute DROP VIEW"),
         ("COMMIT; DROP VIEW results", "cannot insert multiple commands into a prepared statement"),
         ("SET default_transaction_read_only = off", "the statement gives no rows"),
@@ -191,7 +191,7 @@ def test_the_embedded_psql_serves_where_there_is_no_other(world: World, tmp_path
 def test_db_upgrade_and_check(empty_database_url: str) -> None:
     missing = ddqueue(empty_database_url, "db", "check")
     assert missing.returncode == 1
-    assert "run `ddqueue db upgrade`" in missing.stderr
+    assert "run: ddqueue db upgrade" in missing.stderr
     assert ddqueue(empty_database_url, "db", "upgrade").stdout == "the database went from empty to revision 0001\n"
     assert ddqueue(empty_database_url, "db", "upgrade").stdout == "the database is at revision 0001 already\n"
     assert ddqueue(empty_database_url, "db", "check").returncode == 0

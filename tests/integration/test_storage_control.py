@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from storage_world import B300, RTX, RUNNER, World, a_sweep, at_once
+from storage_world import B300, RTX, RUNNER, World, a_measurement, a_sweep, at_once
 
 from ddqueue.domain.failures import Failure
 from ddqueue.domain.retry import Decision
 from ddqueue.domain.states import AttemptOutcome, JobState
-from ddqueue.errors import UsageError
+from ddqueue.errors import StaleFence, UsageError
 from ddqueue.storage.control import Cancelled
+from ddqueue.storage.pooled_reads import PooledReads
 from ddqueue.storage.references import Target, find_target
 
 
@@ -33,6 +34,7 @@ def bring(world: World, job_id: int, state: JobState) -> None:
         JobState.FAILED: (AttemptOutcome.FAILED, Failure.OOM_LOAD),
         JobState.UNSUPPORTED: (AttemptOutcome.FAILED, Failure.UNSUPPORTED),
         JobState.CANCELLED: (AttemptOutcome.CANCELLED, None),
+        JobState.PRUNED: (AttemptOutcome.PRUNED, None),
     }
     if state in outcomes:
         outcome, failure = outcomes[state]
@@ -58,13 +60,29 @@ def test_cancel(world: World, state: JobState) -> None:
         assert world.one(asked, id=job_id) == first
 
 
+def test_a_box_that_is_gone_ends_what_ran_there_and_is_refused_when_it_comes_back(world: World) -> None:
+    submitted = world.submit()
+    first, second = world.jobs("rtx6000")[0], world.jobs("b300")[0]
+    lost = world.claim(first, lease_ttl_s=0.0)
+    alive = world.claim(second, "b300")
+    done = world.control.cancel(Target(submitted.sweep_id), box_gone=True)
+    assert (first in done.ended, done.asked_to_stop) == (True, (second,)), "who lives is asked"
+    assert (world.state(first), world.state(second)) == ("cancelled", "running")
+    assert world.column("SELECT outcome FROM attempts WHERE job_id = :id", id=first) == ["lost"]
+    assert {"why": "a person said that its box is gone", "state": "cancelled"} in world.events("lost")
+    with pytest.raises(StaleFence):
+        world.attempts.record_measurement(lost, a_measurement())
+    world.attempts.record_measurement(alive, a_measurement())
+    assert world.control.cancel(Target(submitted.sweep_id, first), box_gone=True) == Cancelled((), ())
+
+
 @pytest.mark.parametrize("state", list(JobState))
 def test_retry(world: World, state: JobState) -> None:
     submitted = world.submit()
     job_id = world.jobs()[0]
     bring(world, job_id, state)
     retried = world.control.retry(Target(submitted.sweep_id, job_id))
-    by_hand = state in (JobState.FAILED, JobState.UNSUPPORTED, JobState.CANCELLED)
+    by_hand = state in (JobState.FAILED, JobState.UNSUPPORTED, JobState.CANCELLED, JobState.PRUNED)
     assert retried == ((job_id,) if by_hand else ())
     assert world.state(job_id) == ("queued" if by_hand else state.value)
     if by_hand:
@@ -167,10 +185,10 @@ def test_an_unknown_sweep_is_refused_with_a_hint(world: World, reference: str, m
 def test_a_number_is_a_job(world: World) -> None:
     submitted = world.submit()
     job_id = world.jobs()[1]
-    assert find_target(world.sql_engine, str(job_id)) == Target(submitted.sweep_id, job_id)
-    assert find_target(world.sql_engine, "kimi-ddtree") == Target(submitted.sweep_id)
+    assert find_target(PooledReads(world.sql_engine), str(job_id)) == Target(submitted.sweep_id, job_id)
+    assert find_target(PooledReads(world.sql_engine), "kimi-ddtree") == Target(submitted.sweep_id)
     with pytest.raises(UsageError, match="there is no job 999"):
-        find_target(world.sql_engine, "999")
+        find_target(PooledReads(world.sql_engine), "999")
 
 
 def test_an_unknown_host_is_refused(world: World) -> None:

@@ -12,6 +12,7 @@ from storage_world import B300, POINTS, RTX, World, a_measurement, a_sweep
 
 from ddqueue.cli.live import drawn
 from ddqueue.cli.live_frame import ASSUMED_NOTE, Frame, frame, lines
+from ddqueue.domain.eta import SPECULATION_GAIN
 from ddqueue.domain.failures import Failure
 from ddqueue.domain.planning import SIMULATED, expected_job_s
 from ddqueue.domain.queueing import Claim, PhaseRecord
@@ -60,7 +61,8 @@ def test_known_steps_of_earlier_jobs_give_a_known_time_left(world: World) -> Non
     world.submit()
     first, second, _ = world.jobs()
     done = world.claim(first)
-    steps(world, done, launch=1.0, ready=100.0, measure=199.0)
+    # The baseline's: what speculates is expected to measure for 199 s.
+    steps(world, done, launch=1.0, ready=100.0, measure=SPECULATION_GAIN * 199.0)
     world.succeed(done)
     claim = world.claim(second)
     # Ends an hour from now, so that the step which runs has taken no time yet, however slow this test is.

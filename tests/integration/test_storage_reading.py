@@ -121,7 +121,15 @@ def test_sweeps_count_their_jobs_by_state(world: World) -> None:
     world.claim(world.jobs()[1])
     (sweep,) = world.reader.sweeps()
     counts = {state.value: sweep[state.value] for state in JobState}
-    assert counts == {"queued": 4, "running": 1, "succeeded": 1, "failed": 0, "unsupported": 0, "cancelled": 0}
+    assert counts == {
+        "queued": 4,
+        "running": 1,
+        "succeeded": 1,
+        "failed": 0,
+        "unsupported": 0,
+        "cancelled": 0,
+        "pruned": 0,
+    }
     assert (sweep["name"], sweep["revision"], sweep["jobs"]) == ("kimi-ddtree", 1, 6)
 
 

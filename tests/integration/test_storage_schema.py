@@ -15,6 +15,7 @@ from ddqueue.errors import NotReachable, UsageError
 from ddqueue.local.servers import ephemeral
 from ddqueue.storage import migrate
 from ddqueue.storage.engine import connect
+from ddqueue.storage.pooled_reads import PooledReads
 from ddqueue.storage.reading import PostgresReader
 
 
@@ -33,6 +34,7 @@ ROW_OF = {
     JobState.FAILED: "finished_at = now(), failure = 'INFRA', fence = NULL, lease_expires_at = NULL",
     JobState.UNSUPPORTED: "finished_at = now(), failure = 'UNSUPPORTED', fence = NULL, lease_expires_at = NULL",
     JobState.CANCELLED: "finished_at = now(), failure = NULL, fence = NULL, lease_expires_at = NULL",
+    JobState.PRUNED: "finished_at = now(), failure = NULL, fence = NULL, lease_expires_at = NULL",
 }
 
 
@@ -151,13 +153,13 @@ def test_a_database_that_has_stopped_is_not_reachable(open_folder: Path) -> None
 def test_a_wrong_password_is_not_reachable_and_not_repeated(database_url: str) -> None:
     wrong = database_url.replace(_password(database_url), "not-the-password")
     with pytest.raises(NotReachable, match="password authentication failed") as away:
-        PostgresReader(connect(wrong, "test")).sweeps()
+        PostgresReader(PooledReads(connect(wrong, "test"))).sweeps()
     assert "not-the-password" not in str(away.value)
 
 
 def test_a_database_without_tables_names_the_remedy(empty_database_url: str) -> None:
     with pytest.raises(UsageError, match="run `ddqueue db upgrade`"):
-        PostgresReader(connect(empty_database_url, "test")).sweeps()
+        PostgresReader(PooledReads(connect(empty_database_url, "test"))).sweeps()
 
 
 @pytest.mark.parametrize("url", ["mysql://root:hunter2@h/x", "hunter2", "postgresql://a:hunter2@h:port/x"])

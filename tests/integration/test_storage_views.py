@@ -30,8 +30,9 @@ from storage_world import World, a_measurement
 from ddqueue.domain.failures import POLICIES
 from ddqueue.domain.marks import Mark
 from ddqueue.domain.pooling import over_visits
-from ddqueue.domain.statistics import mean_interval, t_quantile
-from ddqueue.domain.sweep import Measure
+from ddqueue.domain.statistics import LOOKING_COSTS, mean_interval
+from ddqueue.domain.student import t_quantile
+from ddqueue.domain.sweep import Measure, Repeats
 from ddqueue.storage.engine import transaction
 
 SWEEP = "sweep = 'ddtree-block8'"
@@ -59,12 +60,37 @@ def test_students_t_is_the_real_one(known: Engine) -> None:
     ]
 
 
+def test_repeats_that_could_stop_themselves_cost_the_same_here_and_there(known: Engine) -> None:
+    asked = [Measure((SHORT,), repeats).to_json() for repeats in (Repeats(3, 10), Repeats(3, 3))]
+    given = [rows(known, f"SELECT looking_costs('{json.dumps(one)}') AS factor")[0]["factor"] for one in (*asked, {})]
+    assert given == [LOOKING_COSTS, 1.0, 1.0]
+
+
+def test_goodput_is_null_without_limits(known: Engine) -> None:
+    assert rows(known, "SELECT count(goodput_requests_s) AS n FROM points") == [{"n": 0}]
+
+
+def test_goodput_is_the_mean_over_repeats_and_visits(world: World) -> None:
+    world.submit()
+    claim = world.claim(world.jobs()[0])
+    for repeat, requests_s in enumerate((1.0, 0.0), start=1):
+        tok_s = 20 * requests_s
+        limited = replace(a_measurement(repeat=repeat), goodput_requests_s=requests_s, goodput_output_tok_s=tok_s)
+        world.attempts.record_measurement(claim, limited)
+    world.succeed(claim)
+    for view in ("points", "cell_points"):
+        (row,) = rows(world.sql_engine, f"SELECT goodput_requests_s, goodput_output_tok_s FROM {view}")
+        assert row == {"goodput_requests_s": 0.5, "goodput_output_tok_s": 10.0}
+    query = "SELECT points -> 0 -> 'goodput_requests_s' AS it FROM results WHERE points IS NOT NULL"
+    assert rows(world.sql_engine, query) == [{"it": 0.5}]
+
+
 def test_points_have_the_interval_of_their_repeats(known: Engine) -> None:
     given = rows(known, f"SELECT * FROM points WHERE {SWEEP} ORDER BY job_id, concurrency, context_tokens")
     assert len(given) == 13 * 3
     for row in given:
         expected = visits(row["host"], row["label"], point_of(row))[row["visit"] - 1]
-        interval = mean_interval(expected)
+        interval = mean_interval(expected, repeats=known_sweep().measure.repeats)
         assert interval is not None
         assert row["values_tok_s"] == pytest.approx(expected)
         assert (row["mean_tok_s"], row["low_tok_s"], row["high_tok_s"]) == pytest.approx(
@@ -110,7 +136,7 @@ def test_a_cell_is_pooled_over_visits_from_three_on(known: Engine) -> None:
     assert len(given) == 9 * 3
     for row in given:
         expected = visits(row["host"], row["label"], point_of(row))
-        interval = over_visits(expected)
+        interval = over_visits(expected, known_sweep().measure.repeats)
         assert interval is not None
         assert (row["visits"], row["n"], row["interval_n"]) == (len(expected), 3 * len(expected), 3)
         assert (row["mean_tok_s"], row["low_tok_s"], row["high_tok_s"]) == pytest.approx(
@@ -128,7 +154,7 @@ def test_two_visits_are_pooled_over_their_repeats(world: World) -> None:
             world.attempts.record_measurement(claim, a_measurement(SHORT, repeat, value))
         world.succeed(claim)
     (row,) = rows(world.sql_engine, "SELECT * FROM cell_points")
-    interval = over_visits(measured)
+    interval = over_visits(measured, sweep.measure.repeats)
     assert interval is not None
     assert (row["visits"], row["n"], row["interval_n"]) == (2, 5, 5)
     assert (row["mean_tok_s"], row["low_tok_s"], row["high_tok_s"]) == pytest.approx(
@@ -198,8 +224,7 @@ def test_views_say_what_they_are_and_whether_they_are_simulated(known: Engine) -
         WHERE c.relkind = 'v' AND c.relnamespace = 'public'::regnamespace AND a.attnum > 0 GROUP BY 1"""
     for row in rows(known, columns):
         if row["view"] != "failure_classes":
-            revision = "sweep_revision" if row["view"] == "coding" else "revision"
-            assert {"sweep", revision, "simulated"} <= set(row["columns"]), row["view"]
+            assert {"sweep", "revision", "simulated"} <= set(row["columns"]), row["view"]
 
 
 MANY_SWEEPS = """

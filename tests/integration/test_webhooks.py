@@ -82,7 +82,7 @@ def test_the_end_is_told_once_with_what_became_of_the_jobs(world: World) -> None
         "engine": "sim",
         "simulated": True,
         "all_succeeded": False,
-        "jobs": {"total": 4, "succeeded": 3, "failed": 1, "unsupported": 0, "cancelled": 0},
+        "jobs": {"total": 4, "succeeded": 3, "failed": 1, "unsupported": 0, "cancelled": 0, "pruned": 0},
         "failures": [
             {
                 "job_id": failed,
@@ -115,7 +115,14 @@ def test_a_cancelled_sweep_has_ended_too(world: World) -> None:
     with hook_server() as receiver:
         world.control.cancel(Target(submit(world, receiver.url).sweep_id))
         assert delivering(world).once() == 1
-    assert receiver.got[0]["jobs"] == {"total": 4, "succeeded": 0, "failed": 0, "unsupported": 0, "cancelled": 4}
+    assert receiver.got[0]["jobs"] == {
+        "total": 4,
+        "succeeded": 0,
+        "failed": 0,
+        "unsupported": 0,
+        "cancelled": 4,
+        "pruned": 0,
+    }
 
 
 def test_a_quarantine_is_told_to_the_sweeps_that_use_the_host(world: World) -> None:
@@ -212,7 +219,7 @@ ENDED = {
     "kind": "sweep_ended",
     "sweep": "night@1",
     "simulated": False,
-    "jobs": {"total": 1, "succeeded": 1, "failed": 0, "unsupported": 0, "cancelled": 0},
+    "jobs": {"total": 1, "succeeded": 1, "failed": 0, "unsupported": 0, "cancelled": 0, "pruned": 0},
 }
 
 

@@ -17,14 +17,30 @@ def phase(name: str, at_s: float, duration_s: float) -> PhaseRecord:
 
 
 def test_expected_is_the_mean_of_earlier_jobs_step_by_step() -> None:
-    found = expected([{"ready": 100.0, "measure": 200.0}, {"ready": 140.0, "measure": 240.0, "stop": 10.0}], 999.0)
+    earlier = [{"ready": 100.0, "measure": 200.0}, {"ready": 140.0, "measure": 240.0, "stop": 10.0}]
+    found = expected(earlier, [{"ready": 1.0}], False, 999.0)
     assert found == Expected(345.0, {"ready": 120.0, "measure": 220.0, "stop": 5.0}, 2)
 
 
 def test_nothing_measured_is_the_assumption_and_says_so() -> None:
-    found = expected([], 600.0)
+    found = expected([], [], False, 600.0)
     assert (found.total_s, found.jobs) == (600.0, 0)
     assert outlook(None, [WaitingJobs("a@1", 3, found)]) == {"a@1": Eta(1800.0, 0)}
+
+
+# One start of 480 or 120 s, and the generating steps of the baseline and the mean of 40 trees, in seconds, as the cost
+# models of both boxes have them (benchmarks/shorter_sweeps.py), with and without coding checks.
+@pytest.mark.parametrize("start_s", [480.0, 120.0])
+@pytest.mark.parametrize(("baseline_s", "others_s"), [(750.0, 452.0), (369.0, 210.0), (216.0, 110.0), (76.0, 41.0)])
+def test_after_the_first_cell_the_rest_is_known_within_15_percent(
+    start_s: float, baseline_s: float, others_s: float
+) -> None:
+    first = [{"ready": start_s, "measure": baseline_s}]
+    rest = outlook(None, [WaitingJobs("a@1", 40, expected([], first, False, 1.0))])["a@1"]
+    assert rest.left_s == pytest.approx(40 * (start_s + others_s), rel=0.15)
+    assert rest.measured == 1
+    backwards = expected([], [{"ready": start_s, "measure": others_s}], True, 1.0)
+    assert backwards.total_s == pytest.approx(start_s + baseline_s, rel=0.15)
 
 
 def test_a_servers_own_phases_count_inside_ready_only() -> None:

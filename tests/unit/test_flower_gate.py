@@ -35,6 +35,10 @@ def basic(login: str) -> str:
         ("GET", "/metrics", "Basic é", 401),
         ("POST", "/api/task/revoke/1", basic("me:p:ss"), 403),
         ("OPTIONS", "/tasks", basic("me:p:ss"), 403),
+        ("POST", "/tasks/datatable", basic("me:p:ss"), None),
+        ("POST", "/tasks/datatable", basic("me:p"), 401),
+        ("PUT", "/tasks/datatable", basic("me:p:ss"), 403),
+        ("POST", "/tasks/datatable/", basic("me:p:ss"), 403),
     ],
 )
 def test_one_gate_before_every_page(method: str, path: str, authorization: str, status: int | None) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from fake_nvml import FakeNvml, eight_gpus
 
+from ddqueue.domain.compatibility import SchemaState
 from ddqueue.domain.failures import POLICIES, AttemptFailure, Failure
 from ddqueue.domain.health import Check, Verdict, passed
 from ddqueue.errors import NotReachable
@@ -16,7 +17,7 @@ from ddqueue.gpu import box
 from ddqueue.gpu.doctor import check_gpus
 from ddqueue.gpu.nvml import NvmlInspector
 from ddqueue.ports import TroubleKind
-from ddqueue.services.doctor import Look, check_database, examine
+from ddqueue.services.doctor import Look, check_database, check_version, examine
 from ddqueue.sim.gpus import SimulatedGpus
 
 
@@ -117,7 +118,8 @@ def test_a_look_that_cannot_be_made_is_a_failed_check_and_the_rest_goes_on(
 
 
 def database(found: str | None, off: timedelta) -> list[Check]:
-    return check_database(lambda: found, "0001", lambda: datetime.now(UTC) + off)
+    state = SchemaState(found, None if found is None else "0001")
+    return check_database(lambda: state, "0001", lambda: datetime.now(UTC) + off)
 
 
 def test_a_database_of_this_version() -> None:
@@ -128,8 +130,23 @@ def test_a_database_of_this_version() -> None:
 def test_a_database_of_another_version(found: str | None, said: str) -> None:
     check = database(found, timedelta())[0]
     assert check.verdict is Verdict.FAIL
-    assert check.finding == f"its tables are at {said}, this version needs 0001"
+    assert check.finding == f"the database's tables are at {said}, this version needs 0001"
     assert check.remedy == "run: ddqueue db upgrade"
+
+
+def test_a_database_that_is_only_expanded_is_fit() -> None:
+    check = database("0007", timedelta())[0]
+    assert check == Check(
+        "database", Verdict.OK, "reachable, tables at 0007, newer than this version's 0001 and still fit for it"
+    )
+
+
+def test_the_dispatchers_version_is_compared() -> None:
+    seen = [{"name": "control", "version": "0.2.0"}, {"name": "old", "version": "0.1.0"}]
+    (other,) = check_version("0.1.0", lambda: seen)
+    assert (other.verdict, other.finding) == (Verdict.WARN, "ddqueue 0.1.0, and the dispatcher on control is 0.2.0")
+    assert check_version("0.2.0", lambda: seen)[0].verdict is Verdict.OK
+    assert check_version("0.2.0", list)[0].finding == "ddqueue 0.2.0; no dispatcher was seen yet"
 
 
 @pytest.mark.parametrize(

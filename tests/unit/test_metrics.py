@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ddqueue.domain.latency_limits import LatencyLimits
 from ddqueue.domain.measurement import RequestRecord
 from ddqueue.domain.metrics.acceptance_length import (
     acceptance_length,
@@ -19,7 +20,8 @@ from ddqueue.domain.metrics.catalogue import METRICS
 from ddqueue.domain.metrics.draft_histogram import acceptance_by_depth, draft_histogram
 from ddqueue.domain.metrics.e2e import e2e_ms
 from ddqueue.domain.metrics.energy import energy_per_token_j
-from ddqueue.domain.metrics.goodput import LatencyLimits, goodput_requests_s
+from ddqueue.domain.metrics.goodput import goodput_requests_s
+from ddqueue.domain.metrics.goodput_output import goodput_output_tok_s
 from ddqueue.domain.metrics.itl import intervals, itl_ms
 from ddqueue.domain.metrics.output_throughput import output_throughput_tok_s
 from ddqueue.domain.metrics.step_time import step_time_ms
@@ -190,10 +192,35 @@ def test_goodput_counts_requests_within_every_limit(limits: LatencyLimits, expec
     assert goodput_requests_s([FAILED], limits) is None
 
 
+@pytest.mark.parametrize(
+    ("limits", "expected"),
+    [
+        (LatencyLimits(), 20 / 2.5),
+        (LatencyLimits(ttft_ms=500), 13 / 2.5),
+        (LatencyLimits(tpot_ms=1), 0.0),
+        (LatencyLimits(e2e_ms=1999), 13 / 2.5),
+    ],
+)
+def test_goodput_in_tokens_counts_those_of_the_same_requests(limits: LatencyLimits, expected: float) -> None:
+    assert goodput_output_tok_s(BOTH, limits) == pytest.approx(expected)
+    assert goodput_output_tok_s([FAILED], limits) is None
+
+
+def test_goodput_in_tokens_is_unknown_where_a_count_is() -> None:
+    assert goodput_output_tok_s([FAST, record(output_tokens=None)], LatencyLimits(e2e_ms=2000)) is None
+    assert goodput_output_tok_s([FAST, record(output_tokens=None)], LatencyLimits(ttft_ms=500)) == 13.0
+
+
+def test_limits_are_said_in_words_and_stored_as_plain_values() -> None:
+    limits = LatencyLimits(ttft_ms=2000, tpot_ms=50.5)
+    assert limits.words == "TTFT ≤ 2000 ms and TPOT ≤ 50.5 ms"
+    assert LatencyLimits.from_json(limits.to_json()) == limits
+
+
 def test_an_unknown_latency_keeps_no_limit() -> None:
     assert goodput_requests_s([record(output_tokens=4)], LatencyLimits(ttft_ms=1e9)) == 0.0
 
 
 def test_every_metric_says_what_it_is_under_a_tag_of_its_own() -> None:
-    assert len({metric.tag for metric in METRICS}) == len(METRICS) == 13
+    assert len({metric.tag for metric in METRICS}) == len(METRICS) == 14
     assert all(metric.unit and metric.formula and metric.source for metric in METRICS)

@@ -17,7 +17,8 @@ from ddqueue.domain import comparison, noise, statistics
 from ddqueue.domain.comparison import CellComparison, compare_cells
 from ddqueue.domain.noise import Visits, noise_floor
 from ddqueue.domain.ranking import Candidate, rank
-from ddqueue.domain.statistics import Difference, enough, t_quantile
+from ddqueue.domain.statistics import Difference, enough
+from ddqueue.domain.student import t_quantile
 from ddqueue.domain.sweep import Point, Repeats
 from ddqueue.domain.verdict import Verdict
 

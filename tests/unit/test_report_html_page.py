@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from report_data import BEYOND, FAILING, POINTS, WRONG, SweepRows
 
+from ddqueue.domain.latency_limits import LatencyLimits
 from ddqueue.report.html.blocks import Document, Figure, Items, Table, Words
 from ddqueue.report.html.data import ReportData
 from ddqueue.report.html.document import document
@@ -73,8 +74,8 @@ def _sentences(made: Document, key: str) -> list[str]:
 
 def test_sections_stand_in_the_order_in_which_they_are_asked_for(whole: Document) -> None:
     assert [section.key for section in whole.sections] == [
-        "outcome",
         "answers",
+        "outcome",
         "table",
         "pareto",
         "pairs",
@@ -168,6 +169,42 @@ def _rows(made: Document, key: str) -> list[list[str]]:
     blocks = next(section.blocks for section in made.sections if section.key == key)
     tables = [block for block in blocks if isinstance(block, Table)]
     return [[cell if isinstance(cell, str) else cell.text for cell in row] for table in tables for row in table.rows]
+
+
+def test_goodput_has_a_section_where_the_sweep_sets_limits(whole: Document) -> None:
+    assert "goodput" not in [section.key for section in whole.sections]
+    rows = SweepRows()
+    data = rows.data()
+    for point in (point for row in rows.results for point in row["points"] or ()):
+        point |= {"goodput_requests_s": 0.5, "goodput_output_tok_s": point["mean_tok_s"] / 4}
+    limited = replace(data.judgement.measure, goodput=LatencyLimits(ttft_ms=2000, tpot_ms=50))
+    judged = replace(data.judged, judgement=judge_sweep(rows.results, rows.repeats, limited))
+    made = document(replace(data, judged=judged))
+    section = next(section for section in made.sections if section.key == "goodput")
+    assert section.title == "Goodput: TTFT ≤ 2000 ms and TPOT ≤ 50 ms"
+    table = _table(made, "goodput", "Goodput on rtx")
+    assert table["b8 t4 w2048"] == ["0.50/s (25%)"] * len(POINTS)
+    assert FAILING not in table
+
+
+def test_the_answer_is_said_in_a_sentence_first(whole: Document) -> None:
+    first, *_ = next(section.blocks for section in whole.sections if section.key == "answers")
+    assert isinstance(first, Items)
+    takes = "take b16 t4 w2048 for one user; b4 t4 w2048 for 32 users. Every lead is more than noise."
+    assert first.items == (f"rtx: {takes}", f"b300: {takes}")
+    assert any(text.startswith("Names: b16 t4 w2048 is a draft tree") for text in _sentences(whole, "answers"))
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (SweepRows(noise=0.6), "the runner-up may be as fast."),
+        (SweepRows(control_visits=1), "No lead is shown to be more than noise: the runner-up may be as fast."),
+    ],
+)
+def test_a_lead_that_is_not_shown_is_not_called_one(rows: SweepRows, said: str) -> None:
+    items = _sentences(document(rows.data()), "answers")
+    assert all(one.endswith(said) for one in items[: len(rows.hosts)])
 
 
 def test_the_answer_names_winner_runner_up_margin_and_what_to_make_of_it(whole: Document) -> None:

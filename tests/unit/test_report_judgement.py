@@ -9,10 +9,12 @@ from random import Random
 import pytest
 from report_world import LONG, MANY, ONE, SweepRows, steady
 
+from ddqueue.domain.comparison import CellComparison
 from ddqueue.domain.marks import Mark
+from ddqueue.domain.statistics import Difference, Interval
 from ddqueue.domain.sweep import Point, Repeats
 from ddqueue.domain.verdict import Unranked
-from ddqueue.report.leaders import leaders_of
+from ddqueue.report.leaders import leaders_of, margin_words
 from ddqueue.report.noise_notes import noise_notes
 from ddqueue.report.point_names import uses
 from ddqueue.report.results import Format, render
@@ -197,6 +199,20 @@ def a_race() -> SweepRows:
             rows.visit(label, {**values, **steady(loaded * start, points=(MANY,))[0]})
         rows.visit("fast", steady(2000.0 * start, points=POINTS)[0], reasons=["WRONG_SERVER"])
     return rows
+
+
+@pytest.mark.parametrize(
+    ("ratio", "words"),
+    [
+        (Interval(1.046, 1.035, 1.057, 10), "+4.6% ±1.1%"),
+        (Interval(0.95, 0.94, 0.96, 10), "-5.0% ±1.0%"),
+        (Interval(1.05, 0.96, 1.15, 10), "none shown (-4% to +15%)"),
+        (Interval(1.5, 1.01, 2.23, 10), "+1.0% to +123.0%"),
+        (None, "-"),
+    ],
+)
+def test_a_margin_is_never_narrower_than_its_doubt(ratio: Interval | None, words: str) -> None:
+    assert margin_words(CellComparison(Difference.DIFFERENT, ratio, 0.01, 0.01, None)) == words
 
 
 def test_recommendations_come_from_ranked_cells_with_runner_up_and_margin() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import re
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from ddqueue.domain.latency_limits import LatencyLimits
 from ddqueue.domain.sweep import Measure, Point, Repeats
 from ddqueue.report.grid import LINE_COLUMNS, Grid, as_markdown, as_plain, width, wrapped
 from ddqueue.report.judgement import Judgement, judge_sweep
@@ -96,6 +98,42 @@ def test_the_table_of_one_host() -> None:
         "[ood]  out of distribution: the drafter was not trained for this block size",
         "*  some repeats were not valid and are left out; measurements.reasons says why",
     ]
+
+
+def limited(point: dict[str, Any], requests_s: float | None, output_tok_s: float | None) -> dict[str, Any]:
+    more = {"verifies": None, "correct_drafts": None}
+    return {**point, **more, "goodput_requests_s": requests_s, "goodput_output_tok_s": output_tok_s}
+
+
+def test_goodput_has_a_table_of_its_own_where_the_sweep_sets_limits() -> None:
+    points = [limited(a_point(POINTS[0], 100.0, 100.0), 0.5, 50.0), limited(a_point(POINTS[1], 80.0, 80.0), 0.0, 0.0)]
+    twice = [
+        a_row("b8 t4 w2048", points=points),
+        a_row("b8 t4 w2048", job_id=2, visit=2, points=[limited(a_point(POINTS[0], 100.0), 0.25, 30.0)]),
+        without_numbers("b4 t4 w2048", "failed", "OOM_CAPTURE"),
+    ]
+    measure = Measure(POINTS, FIXED, goodput=LatencyLimits(2000, 50))
+    judgement = judge_sweep(twice, [], measure)
+    lines = render("kimi@2", judgement, Format.TABLE).splitlines()
+    start = lines.index("goodput on rtx6000: TTFT ≤ 2000 ms and TPOT ≤ 50 ms")
+    assert [re.split(" {2,}", line.strip()) for line in (lines[start + 1], lines[start + 3])] == [
+        ["configuration", "C=1 60", "C=1 1k", "C=32 4k"],
+        ["b8 t4 w2048", "0.38/s (40%)", "0.00/s (0%)", "-"],
+    ]
+    assert "b4 t4 w2048" not in "\n".join(lines[start:])
+    assert "#### goodput on rtx6000" in render("kimi@2", judgement, Format.MARKDOWN)
+    document = json.loads(render("kimi@2", judgement, Format.JSON))
+    assert document["goodput_limits"] == {"ttft_ms": 2000, "tpot_ms": 50, "e2e_ms": None}
+    assert document["jobs"][0]["points"][0]["goodput_requests_s"] == 0.5
+    first, *_ = csv.DictReader(io.StringIO(render("kimi@2", judgement, Format.CSV)))
+    assert (first["C=1 60 goodput requests/s"], first["C=1 60 goodput tok/s"]) == ("0.5", "50.0")
+    assert (first["C=32 4k goodput requests/s"], first["C=32 4k goodput tok/s"]) == ("", "")
+
+
+def test_without_limits_nothing_is_said_of_goodput() -> None:
+    for form in Format:
+        told = render("kimi@2", judged(a_row("b8 t4 w2048")), form).replace('"goodput_limits": null', "")
+        assert "goodput" not in told
 
 
 def test_coding_has_a_column_only_where_it_was_asked_for() -> None:

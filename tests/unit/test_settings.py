@@ -45,3 +45,39 @@ def test_nothing_named_and_nothing_running(monkeypatch: pytest.MonkeyPatch, tmp_
         settings.database_url()
     with pytest.raises(UsageError, match="ddqueue init"):
         settings.inventory_path()
+
+
+@pytest.mark.parametrize(
+    ("url", "password", "whole"),
+    [
+        ("postgresql://me@db:5432/ddqueue", "a/b@c:d", "postgresql://me:a%2Fb%40c%3Ad@db:5432/ddqueue"),
+        ("postgresql://me@[::1]:5432/x?sslmode=require", "p", "postgresql://me:p@[::1]:5432/x?sslmode=require"),
+        ("postgresql://db/x?application_name=a@b", "p", "postgresql://:p@db/x?application_name=a@b"),
+    ],
+)
+def test_a_password_from_a_file_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, url: str, password: str, whole: str
+) -> None:
+    secret = tmp_path / "password"
+    secret.write_text(f"{password}\n")
+    secret.chmod(0o400)
+    monkeypatch.setenv("DDQUEUE_DATABASE_URL", url)
+    monkeypatch.setenv("DDQUEUE_DATABASE_PASSWORD_FILE", str(secret))
+    assert settings.database_url() == whole
+
+
+def test_the_brokers_password_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    secret = tmp_path / "password"
+    secret.write_text("secret")
+    secret.chmod(0o400)
+    monkeypatch.setenv("DDQUEUE_REDIS_URL", "redis://redis:6379/0")
+    monkeypatch.setenv("DDQUEUE_REDIS_PASSWORD_FILE", str(secret))
+    assert settings.redis_url() == "redis://:secret@redis:6379/0"
+
+
+def test_a_password_given_twice_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DDQUEUE_REDIS_URL", "redis://:one-secret@redis:6379/0")
+    monkeypatch.setenv("DDQUEUE_REDIS_PASSWORD", "another-secret")
+    with pytest.raises(UsageError, match="DDQUEUE_REDIS_URL holds a password") as refused:
+        settings.redis_url()
+    assert "secret" not in str(refused.value)

@@ -27,9 +27,8 @@ from ddqueue.domain.statistics import (
     outliers,
     percentile,
     ratio_interval,
-    t_quantile,
-    t_two_sided,
 )
+from ddqueue.domain.student import t_quantile
 from ddqueue.domain.sweep import Repeats
 
 VALUES = st.lists(st.floats(min_value=-1e6, max_value=1e6), min_size=1, max_size=40)
@@ -50,16 +49,6 @@ def test_a_weight_repeats_a_value(pairs: list[tuple[float, int]], fraction: floa
 def test_a_percentile_of_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one"):
         percentile([], 0.5)
-
-
-@pytest.mark.parametrize(("probability", "freedom", "table"), [(0.975, 2, 4.3027), (0.95, 9, 1.8331), (0.5, 4, 0.0)])
-def test_t_quantiles_are_those_of_the_tables(probability: float, freedom: int, table: float) -> None:
-    assert t_quantile(probability, freedom) == pytest.approx(table, abs=1e-4)
-
-
-@given(st.floats(min_value=-30, max_value=30), st.floats(min_value=0.5, max_value=60))
-def test_two_sided_p_values_are_scipys(t: float, freedom: float) -> None:
-    assert t_two_sided(t, freedom) == pytest.approx(2 * stats.t.sf(abs(t), freedom))
 
 
 @given(st.lists(st.floats(min_value=1, max_value=1000), min_size=2, max_size=12, unique=True))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ddqueue.domain.configuration import Cell, Parallelism, Speculation
 from ddqueue.domain.inventory import Inventory
+from ddqueue.domain.latency_limits import LatencyLimits
 from ddqueue.domain.sweep import Coding, Measure, OutOfDistribution, Point, Repeats, Sweep
 from ddqueue.errors import FileError, FileProblem
 from ddqueue.files.examples import example
@@ -49,6 +50,37 @@ def problems_of(text: str, inventory: Inventory = REAL) -> list[tuple[int, str, 
     with pytest.raises(FileError) as caught:
         sweep_from_text(text, "t.yaml", inventory)
     return [(problem.line, problem.key, problem.problem) for problem in caught.value.problems]
+
+
+def with_goodput(value: str) -> str:
+    return CELLS.replace("output: 16}]", f"output: 16}}], goodput: {value}")
+
+
+@pytest.mark.parametrize(
+    ("value", "limits"),
+    [
+        ("{ttft_ms: 2000, tpot_ms: 50}", LatencyLimits(2000.0, 50.0)),
+        ("{e2e_ms: 1500.5}", LatencyLimits(e2e_ms=1500.5)),
+        ("null", None),
+    ],
+)
+def test_limits_for_goodput(value: str, limits: LatencyLimits | None) -> None:
+    measure = sweep_from_text(f"{with_goodput(value)}baseline: true\n", "t.yaml", REAL).measure
+    assert measure.goodput == limits
+    assert Measure.from_json(measure.to_json()) == measure
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ("{}", ("measure.goodput", "goodput without a limit is the throughput")),
+        ("{ttft_ms: 0}", ("measure.goodput.ttft_ms", "0 is no time in milliseconds")),
+        ("{tpot_ms: fast}", ("measure.goodput.tpot_ms", "fast is no time in milliseconds")),
+        ("{itl_ms: 5}", ("measure.goodput.itl_ms", "unknown key 'itl_ms'")),
+    ],
+)
+def test_limits_for_goodput_that_are_none(value: str, problem: tuple[str, str]) -> None:
+    assert problem in [found[1:] for found in problems_of(f"{with_goodput(value)}baseline: true\n")]
 
 
 # Bad files

@@ -11,7 +11,7 @@ ENDED = {
     "kind": "sweep_ended",
     "sweep": "night@2",
     "simulated": False,
-    "jobs": {"total": 10, "succeeded": 7, "failed": 2, "unsupported": 1, "cancelled": 0},
+    "jobs": {"total": 10, "succeeded": 7, "failed": 2, "unsupported": 1, "cancelled": 0, "pruned": 0},
 }
 SHUT = {
     "kind": "host_quarantined",

@@ -10,6 +10,7 @@ from ddqueue.domain.metrics import (
     e2e,
     energy,
     goodput,
+    goodput_output,
     itl,
     output_throughput,
     step_time,
@@ -33,4 +34,5 @@ METRICS: tuple[Metric, ...] = (
     cached_share.METRIC,
     energy.METRIC,
     goodput.METRIC,
+    goodput_output.METRIC,
 )

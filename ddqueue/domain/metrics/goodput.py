@@ -1,10 +1,10 @@
-"""Goodput under stated limits."""
+"""Goodput under stated limits, in requests."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ddqueue.domain.latency_limits import LatencyLimits
 from ddqueue.domain.measurement import RequestRecord
 from ddqueue.domain.metrics.metric import Metric
 from ddqueue.domain.metrics.tpot import request_tpot_s
@@ -18,23 +18,15 @@ METRIC = Metric(
 )
 
 
-@dataclass(frozen=True)
-class LatencyLimits:
-    """What a request must keep to count; none = no limit."""
-
-    ttft_ms: float | None = None
-    tpot_ms: float | None = None
-    e2e_ms: float | None = None
-
-    def kept_by(self, request: RequestRecord) -> bool:
-        """Whether the request kept every limit that is set; a latency that is unknown keeps none."""
-        first = request.arrivals[0][0] - request.started_s if request.arrivals else None
-        seconds = (first, request_tpot_s(request), request.finished_s - request.started_s)
-        limits = (self.ttft_ms, self.tpot_ms, self.e2e_ms)
-        return all(
-            limit is None or (value is not None and value * 1000 <= limit)
-            for value, limit in zip(seconds, limits, strict=True)
-        )
+def keeps(request: RequestRecord, limits: LatencyLimits) -> bool:
+    """Whether the request kept every limit that is set; a latency that is unknown keeps none."""
+    first = request.arrivals[0][0] - request.started_s if request.arrivals else None
+    seconds = (first, request_tpot_s(request), request.finished_s - request.started_s)
+    asked = (limits.ttft_ms, limits.tpot_ms, limits.e2e_ms)
+    return all(
+        limit is None or (value is not None and value * 1000 <= limit)
+        for value, limit in zip(seconds, asked, strict=True)
+    )
 
 
 def goodput_requests_s(requests: Sequence[RequestRecord], limits: LatencyLimits) -> float | None:
@@ -42,4 +34,4 @@ def goodput_requests_s(requests: Sequence[RequestRecord], limits: LatencyLimits)
     wall = wall_s(requests)
     if wall is None:
         return None
-    return sum(limits.kept_by(request) for request in completed(requests)) / wall
+    return sum(keeps(request, limits) for request in completed(requests)) / wall

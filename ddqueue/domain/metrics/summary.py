@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from ddqueue.domain.latency_limits import LatencyLimits
 from ddqueue.domain.measurement import Invalid, Measurement, PointRun, RequestRecord, Summary
 from ddqueue.domain.metrics.acceptance_length import acceptance_length, correct_drafts, verifies
 from ddqueue.domain.metrics.cached_share import cached_share
 from ddqueue.domain.metrics.draft_histogram import draft_histogram
 from ddqueue.domain.metrics.e2e import e2e_ms
+from ddqueue.domain.metrics.goodput import goodput_requests_s
+from ddqueue.domain.metrics.goodput_output import goodput_output_tok_s
 from ddqueue.domain.metrics.itl import itl_ms
 from ddqueue.domain.metrics.output_throughput import output_throughput_tok_s
 from ddqueue.domain.metrics.step_time import step_time_ms
@@ -25,12 +28,18 @@ NUL_SHOWN = "\N{SYMBOL FOR NULL}"
 """Postgres refuses U+0000 in text; the symbol keeps the trace of it visible."""
 
 
-def measure(run: PointRun, tag: str | None, cached_limit: float = CACHED_LIMIT, baseline: bool = False) -> Measurement:
+def measure(
+    run: PointRun,
+    tag: str | None,
+    cached_limit: float = CACHED_LIMIT,
+    baseline: bool = False,
+    limits: LatencyLimits | None = None,
+) -> Measurement:
     """The measurement that `run` yields; what could not be measured is None, and the reasons say why.
 
     `tag` is what every answer must carry, None for a server that we did not start. `baseline` says that the server does
-    not speculate: its acceptance stays None, and its step time is that of one token. Failed requests are kept, but
-    nothing is computed from them.
+    not speculate: its acceptance stays None, and its step time is that of one token. Without `limits` there is no
+    goodput. Failed requests are kept, but nothing is computed from them.
     """
     requests = tuple(_storable(request) for request in run.requests)
     done = completed(requests)
@@ -40,6 +49,8 @@ def measure(run: PointRun, tag: str | None, cached_limit: float = CACHED_LIMIT, 
         "output": output_throughput_tok_s(requests),
         "total": total_throughput_tok_s(requests),
         "step": step_time_ms(requests, 1.0 if baseline else acceptance),
+        "goodput": None if limits is None else goodput_requests_s(requests, limits),
+        "goodput output": None if limits is None else goodput_output_tok_s(requests, limits),
     }
     distributions = {
         "ttft": ttft_ms(requests),
@@ -71,6 +82,8 @@ def measure(run: PointRun, tag: str | None, cached_limit: float = CACHED_LIMIT, 
         correct_drafts=correct_drafts(requests),
         draft_histogram=draft_histogram(requests),
         step_time_ms=finite_numbers["step"],
+        goodput_requests_s=finite_numbers["goodput"],
+        goodput_output_tok_s=finite_numbers["goodput output"],
         client=dict(run.client),
         reasons=_reasons(requests, run.point.output, tag, share is not None and share > cached_limit, not_finite),
         requests=requests,
@@ -85,6 +98,7 @@ def _reasons(
         Invalid.REQUESTS_FAILED: len(done) < len(requests),
         # An answer of unknown length has not been shown to be long enough.
         Invalid.SHORT_OUTPUT: any((request.output_tokens or 0) < output for request in done),
+        Invalid.LONG_OUTPUT: any((request.output_tokens or 0) > output for request in done),
         Invalid.WRONG_SERVER: tag is not None and any(request.tag != tag for request in done),
         Invalid.CACHED_PREFIX: cached,
         Invalid.NO_TOKENS: not any(request.output_tokens for request in done),

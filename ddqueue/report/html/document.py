@@ -16,6 +16,7 @@ from ddqueue.report.html.sections.budget import budget
 from ddqueue.report.html.sections.coding import coding
 from ddqueue.report.html.sections.depth import depth
 from ddqueue.report.html.sections.failures import failures
+from ddqueue.report.html.sections.goodput import goodput
 from ddqueue.report.html.sections.noise import noise
 from ddqueue.report.html.sections.outcome import outcome
 from ddqueue.report.html.sections.pairs import pairs
@@ -30,9 +31,10 @@ def document(data: ReportData) -> Document:
     """Answers first, then the evidence, then what it was measured on. A section without data is left out."""
     styles = cell_styles(data)
     sections: tuple[Section | None, ...] = (
-        outcome(data),
         answers(data),
+        outcome(data),
         table(data),
+        goodput(data),
         pareto(data, styles),
         pairs(data),
         budget(data),

@@ -135,7 +135,9 @@ def _figure(figure: Figure) -> Markup:
     legend = element("ul", *(_entry(entry) for entry in figure.legend), class_="legend") if figure.legend else None
     is_wide = any(chart.width > _WIDE_PX for chart in figure.charts)
     charts = [element("div", svg(chart), class_="wide" if is_wide else "chart") for chart in figure.charts]
-    look = "scroll" if is_wide else "charts two" if figure.columns == 2 else "charts"
+    # Four in rows of three would leave one alone.
+    in_pairs = figure.columns == 2 or (figure.columns is None and len(figure.charts) in (2, 4))
+    look = "scroll" if is_wide else "charts two" if in_pairs else "charts"
     focus = 0 if is_wide else None
     box = element("div", *charts, class_=look, tabindex=focus)
     notes = (

@@ -12,6 +12,17 @@ CREATE FUNCTION t_975(degrees_of_freedom double precision) RETURNS double precis
 
 COMMENT ON FUNCTION t_975 IS 'Student''s t that a 95% interval needs; null below one degree of freedom';
 
+-- By how much an interval is widened when the repeats decided themselves how many they are (sweeps.measure): who stops because
+-- an interval looks narrow stops too often when it is narrow by luck. domain/statistics.py has the same number, LOOKING_COSTS,
+-- and says where it comes from.
+CREATE FUNCTION looking_costs(measure jsonb) RETURNS double precision
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE
+        WHEN (measure #>> '{repeats,min}')::integer < (measure #>> '{repeats,max}')::integer THEN 1.15 ELSE 1
+    END;
+
+COMMENT ON FUNCTION looking_costs IS 'factor that widens an interval over repeats which could stop by themselves; else 1';
+
 -- The sample standard deviation of n values, from their sum and the sum of their squares: what is left of groups of values
 -- whose means and deviations are known. Rounding may bring the difference below zero where all values are equal.
 CREATE FUNCTION sd_of_sums(n double precision, total double precision, squares double precision) RETURNS double precision

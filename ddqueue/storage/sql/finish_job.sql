@@ -11,7 +11,7 @@ SET state = moved.state,
     not_before = CASE WHEN moved.state = 'queued' THEN clock_timestamp() + make_interval(secs => :delay_s) END,
     finished_at = CASE WHEN moved.state <> 'queued' THEN clock_timestamp() END,
     failure = CASE WHEN moved.state IN ('failed', 'unsupported') THEN CAST(:failure AS text) END,
-    evidence = CASE WHEN moved.state IN ('failed', 'unsupported') THEN CAST(:evidence AS text) END
+    evidence = CASE WHEN moved.state IN ('failed', 'unsupported', 'pruned') THEN CAST(:evidence AS text) END
 FROM (
     SELECT
         id,

@@ -6,6 +6,7 @@ SELECT
     s.name || '@' || s.revision AS sweep,
     s.measure,
     s.simulated,
+    c.baseline,
     a.activity,
     extract(epoch FROM clock_timestamp() - a.started_at)::double precision AS running_s,
     extract(
@@ -15,6 +16,7 @@ SELECT
     coalesce(measured.points, '[]'::jsonb) AS points
 FROM jobs AS j
 JOIN sweeps AS s ON s.id = j.sweep_id
+JOIN cells AS c ON c.sweep_id = j.sweep_id AND c.hash = j.cell_hash
 JOIN attempts AS a ON a.job_id = j.id AND a.outcome IS NULL
 CROSS JOIN LATERAL (
     SELECT

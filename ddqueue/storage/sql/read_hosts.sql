@@ -23,6 +23,11 @@ SELECT
     extract(epoch FROM clock_timestamp() - r.started_at)::double precision AS running_s,
     r.lease_expires_at < clock_timestamp() AS lease_expired,
     r.cancel_requested_at IS NOT NULL AS cancel_requested,
+    h.worker_version,
+    h.worker_seen_at,
+    h.borrow,
+    h.loan_state,
+    h.borrowed_since,
     (SELECT count(*) FROM jobs AS q WHERE q.host = h.name AND q.state = 'queued') AS queued
 FROM hosts AS h
 LEFT JOIN LATERAL (

@@ -16,7 +16,8 @@ SELECT
     count(j.id) FILTER (WHERE j.state = 'succeeded') AS succeeded,
     count(j.id) FILTER (WHERE j.state = 'failed') AS failed,
     count(j.id) FILTER (WHERE j.state = 'unsupported') AS unsupported,
-    count(j.id) FILTER (WHERE j.state = 'cancelled') AS cancelled
+    count(j.id) FILTER (WHERE j.state = 'cancelled') AS cancelled,
+    count(j.id) FILTER (WHERE j.state = 'pruned') AS pruned
 FROM sweeps AS s
 LEFT JOIN jobs AS j ON j.sweep_id = s.id
 GROUP BY s.id

@@ -9,5 +9,5 @@ SET state = 'queued',
 WHERE sweep_id = :sweep_id
   AND (CAST(:job_id AS bigint) IS NULL OR id = CAST(:job_id AS bigint))
   AND (CAST(:failures AS text[]) IS NULL OR failure = ANY (CAST(:failures AS text[])))
-  AND state IN ('failed', 'unsupported', 'cancelled')
+  AND state IN ('failed', 'unsupported', 'cancelled', 'pruned')
 RETURNING id, state, host

@@ -26,13 +26,14 @@ SELECT
         'model', s.model,
         'engine', s.engine,
         'simulated', s.simulated,
-        'all_succeeded', counted.succeeded = counted.total,
+        'all_succeeded', counted.succeeded + counted.pruned = counted.total,
         'jobs', jsonb_build_object(
             'total', counted.total,
             'succeeded', counted.succeeded,
             'failed', counted.failed,
             'unsupported', counted.unsupported,
-            'cancelled', counted.cancelled
+            'cancelled', counted.cancelled,
+            'pruned', counted.pruned
         ),
         'failures', coalesce(listed.failures, '[]'::jsonb)
     )
@@ -45,7 +46,8 @@ CROSS JOIN LATERAL (
         count(*) FILTER (WHERE j.state = 'succeeded') AS succeeded,
         count(*) FILTER (WHERE j.state = 'failed') AS failed,
         count(*) FILTER (WHERE j.state = 'unsupported') AS unsupported,
-        count(*) FILTER (WHERE j.state = 'cancelled') AS cancelled
+        count(*) FILTER (WHERE j.state = 'cancelled') AS cancelled,
+        count(*) FILTER (WHERE j.state = 'pruned') AS pruned
     FROM jobs AS j
     WHERE j.sweep_id = s.id
 ) AS counted

@@ -3,6 +3,7 @@
 from ddqueue.storage.tables.attempts import attempts, events, phases
 from ddqueue.storage.tables.base import metadata
 from ddqueue.storage.tables.coding import answers, scores
+from ddqueue.storage.tables.compatibility import dispatchers, schema_compatibility
 from ddqueue.storage.tables.measurements import measurements, samples, telemetry
 from ddqueue.storage.tables.queue import fence, hosts, jobs
 from ddqueue.storage.tables.sweeps import cells, sweeps
@@ -12,6 +13,7 @@ __all__ = [
     "answers",
     "attempts",
     "cells",
+    "dispatchers",
     "events",
     "fence",
     "hosts",
@@ -20,6 +22,7 @@ __all__ = [
     "metadata",
     "phases",
     "samples",
+    "schema_compatibility",
     "scores",
     "sweeps",
     "telemetry",

@@ -31,7 +31,7 @@ attempts = Table(
     Column("host", Text, ForeignKey("hosts.name"), nullable=False),
     moment("started_at", "when it was claimed, or imported", null=False, now=True),
     moment("ended_at"),
-    text("outcome", "succeeded, failed, lost or cancelled; null while it runs", null=True),
+    text("outcome", "succeeded, failed, lost, cancelled or pruned; null while it runs", null=True),
     text("failure", "class", null=True),
     text("evidence", "the line or reading that decided", null=True),
     Column("runner_pid", Integer, comment="null when imported"),

@@ -44,6 +44,11 @@ _RATES = [
     number("step_time_ms", "acceptance length / per-request decode rate, milliseconds"),
     number("cached_share", "share of prompt tokens that came from the prefix cache, 0 to 1"),
     number("energy_per_token_j", "energy of all GPUs over the window / output tokens, joules"),
+    number(
+        "goodput_requests_s",
+        "requests within every limit of sweeps.measure -> goodput / wall time, requests per second",
+    ),
+    number("goodput_output_tok_s", "output tokens of the same requests / wall time, tokens per second"),
 ]
 _NUMBERS = ", ".join(["wall_s", *(column.name for column in _RATES)])
 _MARKS = ", ".join(repr(mark.value) for mark in Mark)

@@ -18,7 +18,9 @@ from sqlalchemy import (
     false,
 )
 from sqlalchemy import text as sql
+from sqlalchemy.dialects.postgresql import JSONB
 
+from ddqueue.domain.borrowing import LoanState
 from ddqueue.domain.failures import Failure
 from ddqueue.domain.states import FINAL, JobState
 from ddqueue.storage.tables.base import identity, metadata, moment, one_of, text
@@ -42,6 +44,15 @@ hosts = Table(
     moment("held_until", "until when; null while held = until a person releases it"),
     text("hold_reason", null=True),
     moment("released_at", "when a person last let it work again: failures before that count against it no more"),
+    text("worker_version", "the ddqueue of its worker, or of the newest attempt; null = never heard of", null=True),
+    moment("worker_seen_at", "when that worker started, or an attempt of it last began"),
+    Column(
+        "borrow",
+        JSONB,
+        comment="how it is borrowed from production, as the box's own inventory says: hours, idle_s; null = it is ours",
+    ),
+    text("loan_state", "how far it is taken or given back; null = production has it", null=True),
+    moment("borrowed_since", "when it was taken from production"),
     CheckConstraint("gpus > 0", name="has_gpus"),
     CheckConstraint(
         "(quarantined_at IS NULL) = (quarantine_class IS NULL)"
@@ -51,6 +62,9 @@ hosts = Table(
     CheckConstraint(one_of("quarantine_class", Failure), name="quarantine_class_known"),
     CheckConstraint("(held_at IS NULL) = (hold_reason IS NULL)", name="hold_has_a_reason"),
     CheckConstraint("held_until IS NULL OR held_at IS NOT NULL", name="hold_has_a_beginning"),
+    CheckConstraint("(worker_version IS NULL) = (worker_seen_at IS NULL)", name="version_was_seen"),
+    CheckConstraint(one_of("loan_state", LoanState), name="loan_state_known"),
+    CheckConstraint("(loan_state IS NULL) = (borrowed_since IS NULL)", name="loan_has_a_beginning"),
     comment="One GPU box.",
 )
 

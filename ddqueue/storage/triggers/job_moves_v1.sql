@@ -5,14 +5,17 @@ CREATE FUNCTION job_may_move(before text, after text) RETURNS boolean
     RETURN (before, after) IN (
         ('queued', 'running'),
         ('queued', 'cancelled'),
+        ('queued', 'pruned'),
         ('running', 'queued'),
         ('running', 'succeeded'),
         ('running', 'failed'),
         ('running', 'unsupported'),
         ('running', 'cancelled'),
+        ('running', 'pruned'),
         ('failed', 'queued'),
         ('unsupported', 'queued'),
-        ('cancelled', 'queued')
+        ('cancelled', 'queued'),
+        ('pruned', 'queued')
     );
 
 CREATE FUNCTION refuse_impossible_job_move() RETURNS trigger

@@ -24,8 +24,8 @@ SELECT
     interval_n,
     mean_tok_s,
     sd_tok_s,
-    mean_tok_s - t_975(interval_n - 1) * sd_tok_s / sqrt(interval_n) AS low_tok_s,
-    mean_tok_s + t_975(interval_n - 1) * sd_tok_s / sqrt(interval_n) AS high_tok_s,
+    mean_tok_s - interval_factor * t_975(interval_n - 1) * sd_tok_s / sqrt(interval_n) AS low_tok_s,
+    mean_tok_s + interval_factor * t_975(interval_n - 1) * sd_tok_s / sqrt(interval_n) AS high_tok_s,
     ttft_ms,
     itl_ms,
     tpot_ms,
@@ -34,7 +34,9 @@ SELECT
     sd_acceptance_length,
     step_time_ms,
     sd_step_time_ms,
-    energy_per_token_j
+    energy_per_token_j,
+    goodput_requests_s,
+    goodput_output_tok_s
 FROM (
     SELECT
         sweep_id,
@@ -56,6 +58,8 @@ FROM (
         sum(n_invalid)::bigint AS n_invalid,
         string_agg(array_to_string(marks, ' '), ' ') FILTER (WHERE marks <> '{}') AS marks,
         CASE WHEN count(*) >= 3 THEN count(*) ELSE sum(n)::bigint END AS interval_n,
+        -- How many visits there are hangs on nothing that they gave.
+        CASE WHEN count(*) >= 3 THEN 1 ELSE max(interval_factor) END AS interval_factor,
         CASE WHEN count(*) >= 3 THEN avg(mean_tok_s) ELSE sum(n * mean_tok_s) / sum(n) END AS mean_tok_s,
         CASE
             WHEN count(*) >= 3 THEN stddev_samp(mean_tok_s)
@@ -81,7 +85,9 @@ FROM (
                 sum(n), sum(n * step_time_ms), sum(n * step_time_ms ^ 2 + (n - 1) * coalesce(sd_step_time_ms, 0) ^ 2)
             )
         END AS sd_step_time_ms,
-        avg(energy_per_token_j) AS energy_per_token_j
+        avg(energy_per_token_j) AS energy_per_token_j,
+        avg(goodput_requests_s) AS goodput_requests_s,
+        avg(goodput_output_tok_s) AS goodput_output_tok_s
     FROM points
     WHERE accepted AND n > 0
     GROUP BY
@@ -114,3 +120,5 @@ COMMENT ON COLUMN cell_points.sd_acceptance_length IS 'sample standard deviation
 COMMENT ON COLUMN cell_points.step_time_ms IS 'acceptance length / per-request decode rate, milliseconds: what one draft-and-verify step takes';
 COMMENT ON COLUMN cell_points.sd_step_time_ms IS 'sample standard deviation over interval_n values, milliseconds';
 COMMENT ON COLUMN cell_points.energy_per_token_j IS 'energy of all GPUs / output tokens, joules, mean over visits';
+COMMENT ON COLUMN cell_points.goodput_requests_s IS 'requests per second within every limit of sweeps.measure -> goodput, mean over visits; null without limits';
+COMMENT ON COLUMN cell_points.goodput_output_tok_s IS 'output tokens per second of the same requests, mean over visits';

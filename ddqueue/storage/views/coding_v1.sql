@@ -4,7 +4,7 @@ CREATE VIEW coding AS
 SELECT
     j.id AS job_id,
     s.name AS sweep,
-    s.revision AS sweep_revision,
+    s.revision,
     j.host,
     j.parallel,
     j.cell_hash,

@@ -30,8 +30,9 @@ SELECT
     ARRAY(SELECT DISTINCT mark FROM string_to_table(marks, ' ') AS mark ORDER BY mark) AS marks,
     mean_tok_s,
     sd_tok_s,
-    mean_tok_s - t_975(n - 1) * sd_tok_s / sqrt(n) AS low_tok_s,
-    mean_tok_s + t_975(n - 1) * sd_tok_s / sqrt(n) AS high_tok_s,
+    mean_tok_s - interval_factor * t_975(n - 1) * sd_tok_s / sqrt(n) AS low_tok_s,
+    mean_tok_s + interval_factor * t_975(n - 1) * sd_tok_s / sqrt(n) AS high_tok_s,
+    interval_factor,
     values_tok_s,
     ttft_ms,
     itl_ms,
@@ -43,7 +44,9 @@ SELECT
     correct_drafts,
     step_time_ms,
     sd_step_time_ms,
-    energy_per_token_j
+    energy_per_token_j,
+    goodput_requests_s,
+    goodput_output_tok_s
 FROM (
     SELECT
         j.id AS job_id,
@@ -60,6 +63,7 @@ FROM (
         j.control,
         shown.simulated,
         s.imported IS NOT NULL AS imported,
+        looking_costs(s.measure) AS interval_factor,
         shown.number AS attempt,
         shown.outcome AS attempt_outcome,
         min(m.started_at) AS started_at,
@@ -82,7 +86,9 @@ FROM (
         sum(m.correct_drafts) FILTER (WHERE m.valid) AS correct_drafts,
         avg(m.step_time_ms) FILTER (WHERE m.valid) AS step_time_ms,
         stddev_samp(m.step_time_ms) FILTER (WHERE m.valid) AS sd_step_time_ms,
-        avg(m.energy_per_token_j) FILTER (WHERE m.valid) AS energy_per_token_j
+        avg(m.energy_per_token_j) FILTER (WHERE m.valid) AS energy_per_token_j,
+        avg(m.goodput_requests_s) FILTER (WHERE m.valid) AS goodput_requests_s,
+        avg(m.goodput_output_tok_s) FILTER (WHERE m.valid) AS goodput_output_tok_s
     FROM jobs AS j
     JOIN sweeps AS s ON s.id = j.sweep_id
     JOIN cells AS c ON c.sweep_id = j.sweep_id AND c.hash = j.cell_hash
@@ -118,6 +124,7 @@ COMMENT ON COLUMN points.mean_tok_s IS 'output tokens per second, mean over repe
 COMMENT ON COLUMN points.sd_tok_s IS 'sample standard deviation of the same, tokens per second; null below two repeats';
 COMMENT ON COLUMN points.low_tok_s IS 'lower bound of the 95% t interval of the mean over these repeats, tokens per second';
 COMMENT ON COLUMN points.high_tok_s IS 'upper bound of the same, tokens per second';
+COMMENT ON COLUMN points.interval_factor IS 'by how much both lie farther from the mean because the repeats could stop by themselves: 1.15, else 1';
 COMMENT ON COLUMN points.values_tok_s IS 'output tokens per second of each valid repeat, in order';
 COMMENT ON COLUMN points.ttft_ms IS 'time to first token, milliseconds, mean over repeats of the mean over requests';
 COMMENT ON COLUMN points.itl_ms IS 'time per output token after the first chunk, milliseconds, mean over repeats of the mean over tokens';
@@ -130,3 +137,5 @@ COMMENT ON COLUMN points.correct_drafts IS 'draft tokens accepted, sum over requ
 COMMENT ON COLUMN points.step_time_ms IS 'acceptance length / per-request decode rate, milliseconds, mean over repeats';
 COMMENT ON COLUMN points.sd_step_time_ms IS 'sample standard deviation of the same, milliseconds';
 COMMENT ON COLUMN points.energy_per_token_j IS 'energy of all GPUs / output tokens, joules, mean over repeats';
+COMMENT ON COLUMN points.goodput_requests_s IS 'requests per second within every limit of sweeps.measure -> goodput, mean over repeats; null without limits';
+COMMENT ON COLUMN points.goodput_output_tok_s IS 'output tokens per second of the same requests, mean over repeats';

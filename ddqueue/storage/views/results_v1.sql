@@ -65,7 +65,9 @@ LEFT JOIN LATERAL (
                 'acceptance_length', p.acceptance_length,
                 'verifies', p.verifies,
                 'correct_drafts', p.correct_drafts,
-                'step_time_ms', p.step_time_ms
+                'step_time_ms', p.step_time_ms,
+                'goodput_requests_s', p.goodput_requests_s,
+                'goodput_output_tok_s', p.goodput_output_tok_s
             )
             ORDER BY p.concurrency, p.context_tokens, p.output_tokens_asked
         ) AS points,

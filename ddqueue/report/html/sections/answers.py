@@ -6,24 +6,27 @@ from ddqueue.domain.comparison import CellComparison
 from ddqueue.domain.ranking import Ranking
 from ddqueue.domain.statistics import Difference
 from ddqueue.domain.sweep import Point
-from ddqueue.report.html.blocks import Block, Cell, Section, Table, Tone, Words
+from ddqueue.report.html.blocks import Block, Cell, Items, Section, Table, Tone, Words
 from ddqueue.report.html.data import ReportData
 from ddqueue.report.html.numbers import ABSENT, times
+from ddqueue.report.html.sections.advice import NAMES, advice
 from ddqueue.report.judgement import JudgedCell
 from ddqueue.report.leaders import leaders_of, margin_words, noise_words
 from ddqueue.report.point_names import uses
-from ddqueue.report.table import measured, throughput
+from ddqueue.report.table import throughput
+from ddqueue.report.visits import measured
 
 _LEAD = (
-    "Only configurations whose numbers are valid and whose answers are right are ranked. Where the lead is within "
-    "noise, take either: the figures do not tell them apart."
+    "Only configurations whose numbers are valid and whose answers are right are ranked. The floor is what two starts "
+    "of one unchanged server differ by: a smaller lead is noise."
 )
 _HEADS = ("for", "point", "take", "tok/s", "against no speculation", "runner-up", "ahead by", "is that real?")
 
 
 def answers(data: ReportData) -> Section:
-    """One table a host."""
-    blocks: list[Block] = []
+    """A sentence a host, then one table a host."""
+    said = tuple(words for host in data.judgement.hosts if (words := advice(data, host)) is not None)
+    blocks: list[Block] = [Items(said)] if said else []
     for host in data.judgement.hosts:
         leaders = leaders_of(data.judgement, host)
         rankings = [ranking for ranking in data.judgement.rankings if ranking.host == host]
@@ -37,6 +40,8 @@ def answers(data: ReportData) -> Section:
         notes = leaders.notes if leaders else ("only one configuration is ranked, so that there is nothing to choose",)
         caption = leaders.title if leaders else f"the fastest on {host}"
         blocks.append(Table(_capital(caption), _HEADS, rows, right=frozenset({3, 4}), notes=notes))
+    if any(cell.measured.row["budget"] is not None for cell in data.judgement.cells):
+        blocks.append(Words(NAMES, Tone.QUIET))
     return Section("answers", "The answer", _LEAD, tuple(blocks))
 
 

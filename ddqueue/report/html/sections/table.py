@@ -9,8 +9,9 @@ from ddqueue.report.html.blocks import Block, Cell, Section, Table, Tone
 from ddqueue.report.html.data import ReportData
 from ddqueue.report.html.numbers import ABSENT
 from ddqueue.report.judgement import JudgedCell
-from ddqueue.report.table import measured, throughput
+from ddqueue.report.table import throughput
 from ddqueue.report.verdicts import verdict_notes
+from ddqueue.report.visits import measured
 
 _LEAD = (
     "Output tokens per second, mean ± half of the 95% interval. C is how many requests run at once, the number behind "
