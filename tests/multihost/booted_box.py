@@ -50,6 +50,8 @@ class BootedBox:
 
     kind = "booted: systemd and sshd of its own"
     home = "/var/lib/ddqueue"
+    start_options: tuple[str, ...] = ("--kill-signal=SIGRTMIN+3",)
+    """Of systemd-nspawn, for the program that the box begins with."""
 
     def __init__(self, name: str, address: str, folder: Path, base: Path, keys: Keys, shared: Sequence[Path]) -> None:
         """`base` is the unpacked base system; the box sees the folders in `shared`, under their own paths, to read."""
@@ -69,7 +71,7 @@ class BootedBox:
     def boot(self) -> None:
         command = [
             *("systemd-nspawn", "--quiet", f"--directory={self._root}", f"--machine={self.name}", "--register=no"),
-            *("--keep-unit", "--kill-signal=SIGRTMIN+3", f"--network-bridge={network.BRIDGE}"),
+            *("--keep-unit", *self.start_options, f"--network-bridge={network.BRIDGE}"),
             *("--link-journal=no", "--resolv-conf=off", *(f"--bind-ro={path}" for path in self._shared)),
             "/sbin/box-init",
         ]
@@ -83,6 +85,10 @@ class BootedBox:
                 start_new_session=True,
             )
         self._wait_ready()
+
+    def first_program(self) -> str:
+        """A script."""
+        return _INIT
 
     def power_cut(self) -> None:
         cgroups.kill(self.name)
@@ -154,7 +160,7 @@ class BootedBox:
             f"[Match]\nName=host0\n[Network]\nAddress={self.address}/{network.PREFIX_BITS}\n"
             f"Gateway={network.CONTROL_ADDRESS}\nLinkLocalAddressing=no\n",
         )
-        self._write("/sbin/box-init", _INIT, 0o755)
+        self._write("/sbin/box-init", self.first_program(), 0o755)
         # Kept on disk, so that a power cut does not take the story along.
         self.outside("/var/log/journal").mkdir(exist_ok=True)
         for old in self.outside("/etc/ssh").glob("ssh_host_*"):

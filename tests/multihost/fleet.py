@@ -39,7 +39,14 @@ class Fleet:
     """Boxes by name, and the control host's side."""
 
     def __init__(
-        self, boxes: dict[str, Box], desk: Box, servers: ControlServers, control: Installation, keys: Keys, kind: str
+        self,
+        boxes: dict[str, Box],
+        desk: Box,
+        servers: ControlServers,
+        control: Installation,
+        keys: Keys,
+        kind: str,
+        release: Release,
     ) -> None:
         self.boxes = boxes
         self.desk = desk
@@ -48,6 +55,7 @@ class Fleet:
         self.keys = keys
         self.kind = kind
         """What the GPU boxes are, with the reason where they are the lesser kind."""
+        self.release = release
 
     def lock_of(self, box: str) -> str:
         """The host's kernel lock, as the box names it."""
@@ -56,6 +64,19 @@ class Fleet:
     def journals(self, box: str) -> list[Path]:
         """The journals of the box's attempts that are not yet stored."""
         return sorted(self.boxes[box].outside(f"{self.boxes[box].home}/journal/{box}").glob("attempt-*.jsonl"))
+
+    def install_workers(self) -> None:
+        """Put a worker on each GPU box."""
+        for name, box in self.boxes.items():
+            self._install(box, WORKER, "worker", "--host", name)
+
+    def install_dispatcher(self) -> None:
+        self._install(self.desk, DISPATCHER, "dispatcher")
+
+    def _install(self, box: Box, service: str, *arguments: str) -> None:
+        urls = {"DDQUEUE_DATABASE_URL": self.servers.database_url, "DDQUEUE_REDIS_URL": self.servers.redis_url}
+        inventory = example("inventory-sim.yaml")
+        self.release.install(box, service, *arguments, settings=urls | WAITS, inventory=inventory)
 
     def wait_ready(self) -> None:
         """Returns when every worker listens and the dispatcher leads."""
@@ -100,12 +121,13 @@ def fleet(say: Callable[[str], None]) -> Iterator[Fleet]:
         boxes, kind = _make_boxes(state, release, keys, undo, say)
         desk = NamespaceBox(DESK, network.ADDRESSES[-1], state / DESK)
         undo.callback(desk.remove)
-        made = Fleet(boxes, desk, servers, control, keys, kind)
+        made = Fleet(boxes, desk, servers, control, keys, kind, release)
         with timed(say, "boot of all boxes"):
             for box in (*boxes.values(), desk):
                 box.boot()
         with timed(say, "ddqueue on every box"):
-            _install(made, release)
+            made.install_workers()
+            made.install_dispatcher()
             made.wait_ready()
         yield made
 
@@ -155,11 +177,3 @@ def _make_boxes(
         undo.callback(boxes[name].remove)
     kind = next(iter(boxes.values())).kind
     return boxes, kind if reason is None else f"{kind}; not booted: {reason}"
-
-
-def _install(made: Fleet, release: Release) -> None:
-    inventory = example("inventory-sim.yaml")
-    urls = {"DDQUEUE_DATABASE_URL": made.servers.database_url, "DDQUEUE_REDIS_URL": made.servers.redis_url}
-    for name, box in made.boxes.items():
-        release.install(box, WORKER, "worker", "--host", name, settings=urls | WAITS, inventory=inventory)
-    release.install(made.desk, DISPATCHER, "dispatcher", settings=urls | WAITS, inventory=inventory)

@@ -16,7 +16,7 @@ from .box import Box, Service
 from .commands import CommandFailed
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
-_PACKAGES = ("ddqueue", "workers", "migrations")
+_PACKAGES = ("ddqueue", "workers", "migrations", "deploy")
 _OF_THE_SYSTEM = Path("/usr")
 _PYTHON = os.path.abspath(sys.executable)
 """Not resolved further: a link inside a virtual environment is what makes it one."""

@@ -12,7 +12,8 @@ _BRIDGE_MAC = "02:79:00:00:00:01"
 
 CONTROL_ADDRESS = "10.79.0.1"
 ADDRESSES = ("10.79.0.2", "10.79.0.3", "10.79.0.4")
-"""For boxes."""
+"""For the fleet's boxes."""
+CONTAINER_ADDRESS = "10.79.0.5"
 NETWORK = "10.79.0.0/24"
 PREFIX_BITS = 24
 

@@ -3,6 +3,8 @@
 -- coding problems than the baseline there.
 -- Nothing where the job is to be measured whole: others are compared with the baseline and the control cell, and what a person
 -- has queued again is wanted.
+-- Each job's coding is looked up by itself, which OFFSET 0 keeps so: joined, the view would be worked out for every job there
+-- is, each time.
 SELECT
     min(other.id) AS job_id,
     c.label,
@@ -28,11 +30,16 @@ WHERE mine.id = :job_id
   AND NOT EXISTS (SELECT FROM events AS e WHERE e.job_id = mine.id AND e.kind = 'retried')
   AND NOT EXISTS (
       SELECT
-      FROM coding AS theirs
-      JOIN jobs AS b ON b.sweep_id = mine.sweep_id AND b.host = mine.host AND b.parallel = mine.parallel
-      JOIN cells AS base ON base.sweep_id = b.sweep_id AND base.hash = b.cell_hash AND base.baseline
-      JOIN coding AS reference ON reference.job_id = b.id AND reference.accepted
-      WHERE theirs.job_id = other.id
+      FROM cells AS base
+      JOIN jobs AS b
+          ON b.sweep_id = base.sweep_id
+          AND b.cell_hash = base.hash
+          AND b.host = mine.host
+          AND b.parallel = mine.parallel
+      CROSS JOIN LATERAL (SELECT * FROM coding WHERE job_id = b.id AND accepted OFFSET 0) AS reference
+      CROSS JOIN LATERAL (SELECT * FROM coding WHERE job_id = other.id OFFSET 0) AS theirs
+      WHERE base.sweep_id = mine.sweep_id
+        AND base.baseline
         AND reference.suite_digest = theirs.suite_digest
         AND reference.concurrency = theirs.concurrency
         AND theirs.passed < reference.passed
