@@ -8,7 +8,7 @@ JOBS ?= 60
 SEED ?= 7
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help demo setup setup-dev lint format test test-gpu test-multihost chaos growth bench lock clean
+.PHONY: help demo setup setup-dev lint format test test-gpu test-multihost chaos growth bench bench-peers lock clean
 
 help: ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -35,10 +35,14 @@ test: setup-dev ## Every test that needs no GPU and no second host
 test-gpu: ## The pipeline over a real SGLang, on a machine with a GPU (tests/gpu/README.md)
 	$(PYTEST) -m gpu tests/gpu
 
-bench: setup-dev ## What ddqueue itself costs: idle time between two jobs, the load client, starting (benchmarks/README.md)
-	$(BIN)/python benchmarks/turnaround.py
-	$(BIN)/python benchmarks/load_client.py
-	$(BIN)/python benchmarks/startup.py
+bench: setup-dev ## What ddqueue itself costs, held against what is wanted, in some ten minutes (docs/benchmarks.md)
+	@failed=; for one in turnaround efficiency load_client startup scale "shorter_sweeps --sweeps 1"; do \
+		set -- $$one; file=$$1; shift; printf '\n== %s\n' "$$file"; \
+		$(BIN)/python benchmarks/$$file.py "$$@" || failed="$$failed $$file"; \
+	done; test -z "$$failed" || { echo "not as wanted:$$failed" >&2; exit 1; }
+
+bench-peers: setup-dev ## The load client beside others on one server; the first time they are installed, some gigabytes
+	$(BIN)/python benchmarks/peers.py
 
 chaos: setup-dev ## JOBS jobs under faults of every kind, planned from SEED, and what a checker says of it
 	$(BIN)/python -m tests.chaos --jobs $(JOBS) --seed $(SEED) --hosts 2

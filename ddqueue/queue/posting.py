@@ -38,7 +38,7 @@ class HttpPost:
         try:
             failed = ended.get(timeout=self._limit_s)
         except queue.Empty:
-            raise DeliveryFailed(f"no answer within {self._limit_s:g} s") from None
+            raise DeliveryFailed(self._late) from None
         if failed is not None:
             raise failed
 
@@ -61,13 +61,18 @@ class HttpPost:
             answer.close()
             return DeliveryFailed(f"it answered {answer.code}")
         except urllib.error.URLError as error:
-            return DeliveryFailed(_said(error.reason))
+            return DeliveryFailed(self._said(error.reason))
         except (OSError, http.client.HTTPException, ValueError) as error:
-            return DeliveryFailed(_said(error))
+            return DeliveryFailed(self._said(error))
 
+    @property
+    def _late(self) -> str:
+        return f"no answer within {self._limit_s:g} s"
 
-def _said(error: object) -> str:
-    """The kind of an error rather than its text, in which the URL may stand."""
-    if isinstance(error, OSError) and error.strerror:
-        return f"{type(error).__name__}: {error.strerror}"
-    return type(error).__name__ if isinstance(error, BaseException) else "it could not be reached"
+    def _said(self, error: object) -> str:
+        """The kind of an error rather than its text, in which the URL may stand."""
+        if isinstance(error, TimeoutError):
+            return self._late  # the socket's own limit, which may come a moment before ours
+        if isinstance(error, OSError) and error.strerror:
+            return f"{type(error).__name__}: {error.strerror}"
+        return type(error).__name__ if isinstance(error, BaseException) else "it could not be reached"

@@ -7,6 +7,7 @@ became of a block the drafter was not trained for.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -151,14 +152,13 @@ def _budgets(data: ReportData, ranked: list[JudgedCell]) -> _Contrast | None:
 
 def _windows(data: ReportData, ranked: list[JudgedCell]) -> _Contrast | None:
     """Two cells that differ in nothing but the draft window."""
+    unlimited: dict[str, JudgedCell] = {}
     for cell in ranked:
-        for other in ranked:
-            if (
-                _has_window(cell)
-                and not _has_window(other)
-                and _without_window(data, cell) == _without_window(data, other)
-            ):
-                return _cells_contrast(data, other, cell)
+        if not _has_window(cell):
+            unlimited.setdefault(_without_window(data, cell), cell)
+    for cell in ranked:
+        if _has_window(cell) and (other := unlimited.get(_without_window(data, cell))) is not None:
+            return _cells_contrast(data, other, cell)
     return None
 
 
@@ -178,10 +178,11 @@ def _has_window(cell: JudgedCell) -> bool:
     return cell.measured.row["draft_window"] is not None
 
 
-def _without_window(data: ReportData, cell: JudgedCell) -> object:
+def _without_window(data: ReportData, cell: JudgedCell) -> str:
+    """Equal for cells that differ in the window only."""
     full = data.judged.canonical[cell.measured.row["cell_hash"]]
-    speculation = full["speculation"]
-    return None if speculation is None else {**full, "speculation": {**speculation, "window": None}}
+    speculation = full["speculation"] and {**full["speculation"], "window": None}
+    return json.dumps({**full, "speculation": speculation}, sort_keys=True)
 
 
 def _beyond_training(data: ReportData) -> Iterable[str]:
