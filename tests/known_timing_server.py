@@ -1,4 +1,5 @@
-"""A server of known timing that speaks SGLang's `POST /generate` stream and logs its own truth.
+"""A server of known timing that speaks SGLang's `POST /generate` stream and logs its own truth; in the modes steady and
+no-waits also OpenAI's streams, for load clients that know no other.
 
 Run as a program: `python tests/known_timing_server.py --mode steady ...` prints `listening PORT`, then serves until its
 input ends. `GET /truth` gives what it did: for every request when its bytes were received and when each chunk went to
@@ -20,6 +21,8 @@ import sys
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
 from typing import Any
+
+import known_timing_openai as openai
 
 WORDS = (" the", " of", " and", " a", " to", " in", " is", " that")
 
@@ -53,6 +56,7 @@ class KnownTimingServer:
         self.flood_writes: list[bytes] = []
         self.connections = 0
         self.events: dict[tuple[int, int, bool, str], bytes] = {}
+        self.openai_events: dict[str, list[bytes]] = {}
         """Events made before, so that 32 streams that are due together do not wait for one another's JSON."""
 
     def protocol(self) -> asyncio.StreamReaderProtocol:
@@ -82,6 +86,12 @@ class KnownTimingServer:
             return True
         if (method, path) == ("POST", "/tokenize") and self.options.tokenizer:
             _whole(writer, 200, _tokenized(json.loads(body)))
+            return True
+        if (method, path) == ("GET", "/v1/models"):
+            _whole(writer, 200, openai.models())
+            return True
+        if method == "POST" and path in openai.PATHS:
+            await self.complete(path, json.loads(body), writer, reader.fed_at)
             return True
         if (method, path) != ("POST", "/generate"):
             _whole(writer, 404, {"detail": "Not Found"})
@@ -131,11 +141,35 @@ class KnownTimingServer:
         await stream.end()
         return mode != "plain"
 
-    async def flood(self, stream: Stream, truth: Truth, tokens: int) -> None:
+    async def complete(self, path: str, asked: dict[str, Any], writer: asyncio.StreamWriter, received: float) -> None:
+        """OpenAI's stream, at the times of `/generate`."""
+        options = self.options
+        truth = Truth(openai.prompt_words(asked), [], options.mode, received)
+        self.truths.append(truth)
+        counts = _cumulative(openai.asked_tokens(asked), options.tokens_per_chunk)
+        key = f"{path} {len(counts)} {asked.get('stream_options')}"
+        if key not in self.openai_events:
+            self.openai_events[key] = list(openai.events(path, asked, WORDS, counts))
+        events = self.openai_events[key]
+        stream = Stream(writer, plain=False, bytewise=False)
+        await stream.head()
+        if options.mode == "no-waits":
+            await self.flood(stream, truth, counts[-1], events)
+            return
+        for chunk, (count, event) in enumerate(zip(counts, events, strict=False)):
+            due = received + options.first_token_s + chunk * options.gap_s
+            await asyncio.sleep(max(0.0, due - perf_counter()))
+            truth.sent.append((perf_counter(), count))
+            await stream.event(event)
+        for event in [*events[len(counts) :], b"[DONE]"]:
+            await stream.event(event)
+        await stream.end()
+
+    async def flood(self, stream: Stream, truth: Truth, tokens: int, events: list[bytes] | None = None) -> None:
         """The whole answer as fast as it goes, `--burst` chunks in one write; the first answer is kept for the others,
         so that the server is not what limits."""
         if not self.flood_writes:
-            events = [
+            events = events or [
                 self.event(truth, done, last=done == tokens, mode="no-waits")
                 for done in _cumulative(tokens, self.options.tokens_per_chunk)
             ]
