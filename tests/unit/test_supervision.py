@@ -25,10 +25,12 @@ def test_a_sign_reaches_the_socket_that_is_named(
 
 
 def test_nobody_to_tell_is_no_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither where nobody is named nor where nobody listens is anything raised, or a file made."""
     monkeypatch.delenv("NOTIFY_SOCKET", raising=False)
     notify("READY=1")
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "gone"))
     notify("READY=1")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(("text", "limit_s"), [("", None), ("0", None), ("soon", None), ("300000000", 300.0)])
