@@ -7,7 +7,6 @@ error; a request that cannot be understood ends the process with 2.
 
 from __future__ import annotations
 
-import resource
 import signal
 import sys
 import time
@@ -17,6 +16,7 @@ from ddqueue.errors import UsageError
 from ddqueue.measure.http1 import Address
 from ddqueue.measure.load import Window
 from ddqueue.measure.messages import NO_PROMPTS, RunRequest, RunResult
+from ddqueue.measure.own_cost import peak_memory
 from ddqueue.measure.prompts import PromptSource
 
 
@@ -64,7 +64,7 @@ def serve(request: RunRequest, address: Address, bodies: list[bytes], prompts: s
             "loop_lag_max_ms": round(window.lag_max_s * 1000, 3),
             "in_flight_mean": round(busy_s / wall_s, 3) if wall_s > 0 else 0.0,
             **window.cost.figures(),
-            "peak_rss_mib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+            **peak_memory(),
         },
     )
 

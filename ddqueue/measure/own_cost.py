@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _SCHEDSTAT = Path("/proc/self/schedstat")
+_STATUS = Path("/proc/self/status")
 
 
 @dataclass(frozen=True)
@@ -51,3 +52,16 @@ class OwnCost:
             figures["run_queue_s"] = round(self.waiting.run_queue_s, 4)
             figures["run_queue_mean_ms"] = round(self.waiting.run_queue_s * 1000 / max(1, self.waiting.turns), 4)
         return figures
+
+
+def peak_memory() -> dict[str, float]:
+    """The most that this process has held in memory, in MiB, as it is stored with a run; nothing where it is unknown.
+
+    From the kernel's high-water mark of this program: the one in `getrusage` begins with that of whoever started it.
+    """
+    try:
+        lines = _STATUS.read_text().splitlines()
+        kib = next(line.split()[1] for line in lines if line.startswith("VmHWM:"))
+        return {"peak_rss_mib": round(int(kib) / 1024, 1)}
+    except (OSError, StopIteration, ValueError):
+        return {}
