@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from installation import sweep_text
 
+from ddqueue.files.examples import example
 from deploy import layout
 from deploy.wheel import Wheel
 
@@ -26,10 +27,6 @@ from .watch import ServerWatch
 
 pytestmark = pytest.mark.multihost
 
-CELLS = (
-    "{block_size: 8, budget: 8, topk: 4, window: 2048}",
-    "{block_size: 8, budget: 4, topk: 4, window: 2048}",
-)
 STEPS_OF_A_CHANGE = ("release", "configuration", "link", "start")
 
 
@@ -141,10 +138,16 @@ def test_both_boxes_are_deployed_and_a_second_time_nothing_changes(story: Story,
     assert password not in told.steps + str(told.document), "no secret is printed"
 
 
-def test_a_sweep_runs_across_both(story: Story, history: History, watch: ServerWatch) -> None:
+def test_a_sweep_runs_across_both(
+    story: Story, history: History, watch: ServerWatch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The five trees and the baseline that the project grew from, as the demo runs them."""
     control = story.fleet.control
-    sweep = control.submit(sweep_text("deployed", hosts=story.names, cells=CELLS))
-    jobs = control.wait_final(sweep)
+    sweep = control.submit(example("demo.yaml"))
+    with monkeypatch.context() as patient:
+        patient.setattr(control, "patience_s", 900.0)  # sixteen jobs
+        jobs = control.wait_final(sweep)
+    assert len(jobs) == 16
     history.note("every job is final")
     history.take(story.fleet.desk.log(DISPATCHER), DESK, "woke")
     assert {job["state"] for job in jobs} == {"succeeded"}
