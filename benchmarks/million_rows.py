@@ -38,6 +38,9 @@ ROWS = Path(__file__).with_suffix(".sql")
 SWEEP = "ddtree-block8"
 TIMES = 5
 QUESTION_LIMIT_S, STATUS_LIMIT_S, RESULTS_LIMIT_S = 1.0, 0.3, 1.0
+COMMAND_RATIO = 1.25
+"""What a whole `ddqueue status` may take at most, as a multiple of a Python that imports the driver and ends: that
+alone is 0.2 to 0.35 s on two busy cores, and no command can be quicker."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +75,11 @@ def main(explain: tuple[int, ...]) -> None:
             click.echo(f"\n{'seconds':<66}{'median':>8}{'least':>8}{'limit':>7}")
             for timing in timings:
                 click.echo(timing.line)
+            ratio = _start_ratio(servers.database_url, Path(folder) / "home")
+            click.echo(f"a whole `ddqueue status` is {ratio:.2f} times a Python that only imports psycopg")
             for number in explain:
                 _explain(servers.database_url, number)
-    sys.exit(any(timing.is_slow for timing in timings))
+    sys.exit(any(timing.is_slow for timing in timings) or ratio > COMMAND_RATIO)
 
 
 def _build(database_url: str) -> None:
@@ -119,21 +124,39 @@ def _reading(database_url: str) -> list[Timing]:
 
 def _commands(database_url: str, home: Path) -> list[Timing]:
     """Whole commands: Python's own start and what is made of the rows included."""
-    environment = os.environ | {"DDQUEUE_DATABASE_URL": database_url, "DDQUEUE_HOME": str(home)}
-
-    def run(*arguments: str) -> None:
-        command = [sys.executable, "-m", "ddqueue", *arguments]
-        subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
-
+    run = _runner(database_url, home)
     return [
-        _timed("`ddqueue status`, the whole command", lambda: run("status"), STATUS_LIMIT_S),
-        _timed(f"`ddqueue results {SWEEP}`, the whole command", lambda: run("results", SWEEP), None),
+        _timed("`ddqueue status`, the whole command", lambda: run("-m", "ddqueue", "status"), None),
+        _timed(f"`ddqueue results {SWEEP}`, the whole command", lambda: run("-m", "ddqueue", "results", SWEEP), None),
+        _timed("Python that imports psycopg and ends", lambda: run("-c", "import psycopg"), None),
     ]
 
 
-def _timed(what: str, action: Callable[[], object], limit_s: float | None) -> Timing:
+def _start_ratio(database_url: str, home: Path) -> float:
+    """Of two medians that were taken turn by turn."""
+    run = _runner(database_url, home)
+    pairs = [
+        (
+            _timed("", lambda: run("-m", "ddqueue", "status"), None, times=1).seconds[0],
+            _timed("", lambda: run("-c", "import psycopg"), None, times=1).seconds[0],
+        )
+        for _ in range(4 * TIMES)
+    ]
+    return statistics.median(whole for whole, _ in pairs) / statistics.median(least for _, least in pairs)
+
+
+def _runner(database_url: str, home: Path) -> Callable[..., None]:
+    environment = os.environ | {"DDQUEUE_DATABASE_URL": database_url, "DDQUEUE_HOME": str(home)}
+
+    def run(*arguments: str) -> None:
+        subprocess.run([sys.executable, *arguments], env=environment, check=True, stdout=subprocess.DEVNULL)
+
+    return run
+
+
+def _timed(what: str, action: Callable[[], object], limit_s: float | None, times: int = TIMES) -> Timing:
     seconds = []
-    for _ in range(TIMES):
+    for _ in range(times):
         begun_s = time.monotonic()
         action()
         seconds.append(time.monotonic() - begun_s)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import sys
 
-import click
+# What importing makes lives to the end: looking through it for garbage every 700 objects takes a tenth of a command.
+gc.set_threshold(20_000)
 
-from ddqueue import __version__
-from ddqueue.errors import DdqueueError
+import click  # noqa: E402
+
+from ddqueue import __version__  # noqa: E402
+from ddqueue.errors import DdqueueError  # noqa: E402
 
 _COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("ddqueue.cli.demo:demo", "Run the main job on embedded servers and two simulated boxes."),
@@ -95,3 +99,6 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:
+        # Nor need the interpreter look through it three times more when it ends.
+        gc.freeze()

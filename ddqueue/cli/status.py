@@ -42,10 +42,10 @@ def status(sweep: str | None, as_json: bool, watch: bool) -> None:
         if sweep is not None:
             _show_sweep(reader, sweep, as_json)
             return
-        hosts, sweeps, queue = reader.hosts(), reader.sweeps(), reader.queue()
-    if as_json:
-        print_json({"hosts": hosts, "sweeps": sweeps, "queue": queue})
-        return
+        hosts, sweeps = reader.hosts(), reader.sweeps()
+        if as_json:
+            print_json({"hosts": hosts, "sweeps": sweeps, "queue": reader.queue()})
+            return
     if not sweeps:
         click.echo("nothing was submitted yet; try: ddqueue submit SWEEP.yaml")
         return
