@@ -396,8 +396,6 @@ def _provenance(claim: Claim, known: Inventory, inspector: GpuInspector) -> Mapp
         raise UsageError(f"engine {profile.name} cannot run on {host.name}: one of them is simulated, the other is not")
     from ddqueue.gpu.provenance import describe_host
 
-    return {
-        "ddqueue": __version__,
-        "engine": profile.name,
-        **describe_host(inspector, host.simulated, host.interconnect, os.environ),
-    }
+    examination = settings.examination_path(host.name)
+    described = describe_host(inspector, host.simulated, host.interconnect, os.environ, examination)
+    return {"ddqueue": __version__, "engine": profile.name, **described}

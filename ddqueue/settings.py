@@ -93,6 +93,11 @@ def journal_folder(host: str) -> Path:
     return home() / "journal" / host
 
 
+def examination_path(host: str) -> Path:
+    """What `ddqueue doctor` found on the host when it last looked."""
+    return home() / "doctor" / f"{host}.json"
+
+
 def loan_path(host: str) -> Path:
     """The record of a host that was taken from production; there is none where nothing has to be given back."""
     return home() / "borrowed" / f"{host}.json"

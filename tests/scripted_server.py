@@ -207,6 +207,27 @@ def compiles_when_asked() -> None:
     answer(compiles=True)
 
 
+def ranks(*titles: str) -> list[subprocess.Popen[bytes]]:
+    """Processes named like SGLang's, which names its own."""
+    code = f"import time; time.sleep({FOR_EVER_S})"
+    return [subprocess.Popen([title, "-S", "-c", code], executable=sys.executable) for title in titles]
+
+
+def two_ranks() -> None:
+    """Serves with two ranks, whose end it does not notice, and does not hear SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    ranks("sglang::scheduler_TP0", "sglang::scheduler_TP1", "sglang::detokenizer")
+    answer()
+
+
+def waits_for_core_dumps() -> None:
+    """Serves, then says that it ends, and does not."""
+    answer()
+    time.sleep(0.5)
+    say("SIGQUIT received. signum=None, frame=None. It usually means one child failed.")
+    say("Waiting 60.0 seconds for CUDA coredumps before exiting.")
+
+
 def loading() -> None:
     say("Load weight begin. avail mem=9.99 GB")
 

@@ -28,7 +28,8 @@ def doctor(name: str | None, as_json: bool, measure: bool) -> None:
     """Examine this machine as a host: GPUs, driver, room, limits, models, engines, database and broker.
 
     No setting is changed; like an attempt, it owns the host meanwhile and ends what a dead attempt left running. The
-    findings are kept in ddqueue's folder, as doctor/HOST.json. Exit code 1 when a check failed; warnings pass.
+    findings are kept in ddqueue's folder, as doctor/HOST.json; the bandwidth measured last is recorded with every
+    attempt. Exit code 1 when a check failed; warnings pass.
     """
     from ddqueue import bootstrap
     from ddqueue.cli.examination import Examination, holding
@@ -78,10 +79,14 @@ def _print_check(check: Check) -> None:
 
 
 def _keep(host: Host, found: dict[str, Any]) -> None:
-    """Keep the findings for a later comparison; a folder that cannot be written is a finding already."""
+    """Keep the findings, and of the bandwidth the last that was measured, for every attempt records it. A folder that
+    cannot be written is a finding already."""
     from ddqueue import settings
+    from ddqueue.gpu.bandwidth import kept_bandwidth
 
-    path = settings.home() / "doctor" / f"{host.name}.json"
+    path = settings.examination_path(host.name)
+    if found["bandwidth"] is None:
+        found = {**found, "bandwidth": kept_bandwidth(path)}
     temporary = path.with_suffix(f".{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from ddqueue.engine.capabilities import BuildReader, interpreter_of
 from ddqueue.errors import NotReachable
 from ddqueue.files.model_config import look as look_at_model
 from ddqueue.gpu import box
-from ddqueue.gpu.bandwidth import MEASURE_LIMIT_S, PROBE, START_LIMIT_S, judge, read_probe
+from ddqueue.gpu.bandwidth import MEASURE_LIMIT_S, PROBE, START_LIMIT_S, judge, measured_now, read_probe
 from ddqueue.gpu.doctor import check_gpus
 from ddqueue.gpu.fitness import is_idle
 from ddqueue.gpu.ownership import LOCK_VARIABLE, KernelOwnership
@@ -57,7 +57,7 @@ def holding(host: Host) -> Iterator[Holding]:
 
 @dataclass
 class Examination:
-    """One host's looks. `bandwidth` holds what was measured, once the looks were made."""
+    """One host's looks. `bandwidth` holds what was measured, when and on which GPUs, once the looks were made."""
 
     known: Inventory
     host: Host
@@ -152,7 +152,7 @@ class Examination:
         if measured is None:
             remedy = "run the engine's interpreter by hand: python -c 'import torch; print(torch.cuda.device_count())'"
             return [Check(name, Verdict.WARN, f"not measured: {_last_line(found)}", remedy)]
-        self.bandwidth.update(measured.to_json())
+        self.bandwidth.update(measured_now(measured, [reading.uuid for reading in readings]))
         return judge(measured, inspector.describe()["topology"])
 
     def _probe(self, lock: HostLock, environment: dict[str, str]) -> str | Check:

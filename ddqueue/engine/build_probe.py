@@ -1,7 +1,7 @@
 """Run by an engine's own interpreter, never imported here: which build is installed, without importing any of it.
 
-`python -c THIS_TEXT PACKAGE` prints one JSON object: version, torch, cuda, revision, and a `stamp` that changes when
-the installation does. It uses the standard library of Python 3.8 and later, nothing else.
+`python -c THIS_TEXT PACKAGE` prints one JSON object: version, torch, cuda, nccl, revision, and a `stamp` that changes
+when the installation does. It uses the standard library of Python 3.8 and later, nothing else.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from importlib.metadata import Distribution
 from typing import Any
 
 GIT_LIMIT_S = 10
+NCCL = ("nvidia-nccl-cu13", "nvidia-nccl-cu12")
+"""The package that torch's own wheels bring; a torch that was built here may use another library."""
 
 
 def describe(package: str) -> dict[str, Any]:
@@ -30,6 +32,7 @@ def describe(package: str) -> dict[str, Any]:
         "version": distribution.version if distribution else None,
         "torch": torch.version if torch else None,
         "cuda": said(torch, "torch/version.py", r"^cuda\b[^=\n]*= *'([^']+)'"),
+        "nccl": version_of(NCCL),
         "revision": commit_of(checkout)
         or origin.get("vcs_info", {}).get("commit_id")
         or said(distribution, package + "/_version.py", r"commit_id = '([^']+)'"),
@@ -42,6 +45,12 @@ def installed(name: str) -> Distribution | None:
         return importlib.metadata.distribution(name)
     except importlib.metadata.PackageNotFoundError:
         return None
+
+
+def version_of(names: tuple[str, ...]) -> str | None:
+    """The version of the first of these packages that is installed."""
+    found = [distribution for distribution in map(installed, names) if distribution is not None]
+    return found[0].version if found else None
 
 
 def origin_of(distribution: Distribution | None) -> dict[str, Any]:

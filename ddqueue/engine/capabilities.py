@@ -78,6 +78,7 @@ class BuildReader:
             version=_text(identity, "version"),
             torch=_text(identity, "torch"),
             cuda=_text(identity, "cuda"),
+            nccl=_text(identity, "nccl"),
             revision=_text(identity, "revision"),
             flags=flags,
             problem=problem,

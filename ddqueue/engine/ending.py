@@ -16,8 +16,10 @@ log = logging.getLogger(__name__)
 _POLL_S = 0.02
 
 
-def end(process: subprocess.Popen[bytes], family: Family, port: int, limits: StartLimits) -> str:
+def end(process: subprocess.Popen[bytes], family: Family, port: int, limits: StartLimits, *, hears: bool = True) -> str:
     """End the server and return how that went, in words: `clean` when asking was enough.
+
+    One that does not hear, because it is busy with its own death, is killed unasked.
 
     When it returns, no process of the family is left and nobody of it listens; or, past `limits.kill_s`, the words name
     what is still there. That is no exception, because the error that made the server end is worth more; whoever frees
@@ -25,9 +27,10 @@ def end(process: subprocess.Popen[bytes], family: Family, port: int, limits: Sta
     """
     met = family.members()
     ports = {port, *ports_of(met)}
-    words = _ask_parent(process, limits)
+    words = _ask_parent(process, limits) if hears else ["it was dying, and did not end"]
 
-    _wait(lambda: not _left(family, met), limits.children_s)
+    if hears:
+        _wait(lambda: not _left(family, met), limits.children_s)
     if left := _left(family, met):
         words.append(f"killed {described(left)}")
         deadline = time.monotonic() + limits.kill_s

@@ -7,10 +7,12 @@ import os
 import signal
 import subprocess
 
-from ddqueue.processes import carriers, command_line, session_members
+from ddqueue.processes import carriers, command_line, session_members, start_ticks
 
 _COMPILERS = frozenset({"nvcc", "cicc", "ptxas", "cudafe++", "fatbinary", "nvlink", "ninja", "cc1plus", "g++", "clang"})
 """As the kernel names their processes."""
+
+_TITLE_BEGINS = "sglang::"
 
 
 class Family:
@@ -31,6 +33,14 @@ class Family:
         """Whether a process of the session has ended and its parent has not noticed."""
         dead = (pid for pid, runs in session_members(self._leader.pid).items() if not runs)
         return any(pid != self._leader.pid for pid in dead)
+
+    def ranks(self) -> dict[tuple[int, int], str]:
+        """The titles of the processes that serving needs, by id and start; SGLang's name themselves
+        `sglang::scheduler_TP1`, `sglang::detokenizer`. Its parent keeps its command line, and is none of them."""
+        titles = ((pid, start_ticks(pid), command_line(pid).partition(" ")[0]) for pid in self._session())
+        return {
+            (pid, ticks): title for pid, ticks, title in titles if ticks is not None and title.startswith(_TITLE_BEGINS)
+        }
 
     def compilers(self) -> list[str]:
         """The names of the compilers that run in it.

@@ -36,6 +36,8 @@ _OPENS_OR_ENDS = re.compile(
     r"Traceback \(most recent call last\)|hit an exception|Exception in ASGI|Process [\w:-]+:$|warmup error"
     r"|SIGTERM received|server_args=|server_args\.py\", line"
 )
+_ENDS = re.compile(r"SIGQUIT received\.|Subprocess \S+ \(pid=\d+\) crashed with|\w+ hit an exception: Traceback")
+"""What SGLang says when it begins to end by itself; it answers nothing from then on."""
 _FIRST_STEP = re.compile(r"\d+% 0/\d+")
 
 
@@ -48,6 +50,8 @@ class LogText:
         self._warnings = WarningList()
         self._taken = 0
         self._in_traceback = False
+        self.announced_end = False
+        """Whether the server has said that it is about to end by itself."""
         self._tail: deque[tuple[int, NumberedLine]] = deque(maxlen=_TAIL_LINES)
         self._phase_lines: list[tuple[int, NumberedLine]] = []
         self._first_errors: list[tuple[int, NumberedLine]] = []
@@ -121,6 +125,7 @@ class LogText:
             self._tail.pop()
         self._tail.append(kept)
         self._warnings.take(text)
+        self.announced_end = self.announced_end or _announces_end(text)
         if not is_bar and phase_begun(text) is not None and len(self._phase_lines) < _PHASE_LINES:
             self._phase_lines.append(kept)
             self._in_traceback = False
@@ -140,6 +145,11 @@ class LogText:
             was_in_traceback, self._in_traceback = self._in_traceback, False
             return was_in_traceback or sign_at_start(line.body, stamped=True) is not None
         return exception_name(text) is not None or sign_at_start(text, stamped=False) is not None
+
+
+def _announces_end(text: str) -> bool:
+    line = take_apart(text)
+    return bool(line.stamp) and _ENDS.match(line.body) is not None
 
 
 class LogReader(LogText):

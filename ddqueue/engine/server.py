@@ -20,6 +20,7 @@ from ddqueue.engine.limits import StartLimits
 from ddqueue.engine.logs import LogReader
 from ddqueue.engine.output import BoundedLog
 from ddqueue.engine.readiness import Readiness, port_holders
+from ddqueue.engine.vigil import Vigil
 from ddqueue.ports import ConfigurationCheck
 
 _POLL_S = 0.1
@@ -49,6 +50,8 @@ class SglangServer:
         self._family = family
         self._limits = limits
         self._log = LogReader(output.path)
+        self._vigil = Vigil(self._log, family, limits.fatal_s)
+        self._lingers = False
         self._ended: str | None = None
 
     @property
@@ -113,7 +116,17 @@ class SglangServer:
         self._log.read()
         found = diagnose(self._log.telling, self._log.progress.phase, code)
         holders = port_holders(self._port) if found.failure is Failure.PORT_BUSY else ""
-        raise found.as_failure(f"; {holders}" if holders else "")
+        lost = f"first to end: {self._vigil.first_lost}" if self._vigil.first_lost else ""
+        raise found.as_failure("".join(f"; {words}" for words in (holders, lost) if words))
+
+    def watch(self) -> None:
+        self.check_alive()
+        if not self._vigil.lingers():
+            return
+        self._lingers = True
+        lost = f"{self._vigil.first_lost} ended" if self._vigil.first_lost else "it said that it would end"
+        found = diagnose(self._log.telling, self._log.progress.phase)
+        raise found.as_failure(f"; {lost}, and {self._limits.fatal_s:g} s later its other processes still ran")
 
     def explain(self, error: str) -> AttemptFailure | None:
         # A request that broke because the server ended is seen before the end itself.
@@ -140,6 +153,7 @@ class SglangServer:
 
     def stop(self) -> str:
         if self._ended is None:
-            self._ended = end(self._process, self._family, self._port, self._limits)
+            # One that waits for core dumps does not hear SIGTERM.
+            self._ended = end(self._process, self._family, self._port, self._limits, hears=not self._lingers)
             self._output.close()
         return self._ended

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -55,6 +56,30 @@ def read_probe(text: str, indices: Sequence[int]) -> Bandwidth | None:
         )
     except (ValueError, KeyError, IndexError, TypeError, AttributeError):
         return None
+
+
+def measured_now(measured: Bandwidth, uuids: Sequence[str]) -> dict[str, Any]:
+    """The rates as plain JSON values, with `measured_at` and the UUIDs of the GPUs."""
+    return {**measured.to_json(), "measured_at": datetime.now(UTC).isoformat(), "gpus": list(uuids)}
+
+
+def kept_bandwidth(examination: Path) -> dict[str, Any] | None:
+    """What the doctor's findings hold of `measured_now`; None where it never measured."""
+    try:
+        found = json.loads(examination.read_text(encoding="utf-8"))["bandwidth"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # never examined, or by a version that kept other words
+    return found if isinstance(found, dict) else None
+
+
+def bandwidth_of(examination: Path, uuids: Sequence[str]) -> dict[str, Any] | None:
+    """What the doctor last measured on exactly these GPUs.
+
+    None where it measured nothing, or on others: the rate of a card that was replaced says nothing of the new one. It
+    is measured by the doctor and not before every attempt, because it takes the GPUs for some ten seconds.
+    """
+    found = kept_bandwidth(examination)
+    return found if found is not None and found.get("gpus") == list(uuids) else None
 
 
 def judge(measured: Bandwidth, topology: Any) -> list[Check]:

@@ -9,9 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ddqueue.gpu.bandwidth import bandwidth_of
 from ddqueue.ports import GpuInspector
 
-_PREFIXES = ("NCCL_", "SGLANG_", "SGL_", "FLASHINFER_", "CUDA_", "TORCH_", "TORCHINDUCTOR_", "TRITON_", "PYTORCH_")
+_PREFIXES = (
+    *("NCCL_", "NVSHMEM_", "SGLANG_", "SGL_", "FLASHINFER_", "CUDA_", "TORCH_", "TORCHINDUCTOR_", "TRITON_"),
+    "PYTORCH_",
+)
 _SECRET = re.compile(r"TOKEN|KEY|PASSW|SECRET|CREDENTIAL|AUTH", re.IGNORECASE)
 _SECRET_VALUE = re.compile(r"://[^/\s]*@|\b(hf|sk|ghp|gho|glpat)[_-][A-Za-z0-9]")
 HIDDEN = "(hidden)"
@@ -21,16 +25,24 @@ MAX_VALUE_CHARACTERS = 500
 
 
 def describe_host(
-    inspector: GpuInspector, simulated: bool, interconnect: str | None, environment: Mapping[str, str]
+    inspector: GpuInspector,
+    simulated: bool,
+    interconnect: str | None,
+    environment: Mapping[str, str],
+    examination: Path,
 ) -> dict[str, Any]:
     """Plain JSON values: `simulated`, `machine`, `interconnect` (as the inventory says), `worker_environment`,
-    and what the inspector says of its GPUs.
+    `bandwidth` (see `bandwidth_of`), and what the inspector says of its GPUs.
+
+    `examination` is where the doctor keeps its findings on this host.
 
     Raises:
         AttemptFailure: GPU_LOST, when the GPUs do not answer.
     """
+    described = inspector.describe()
     return {
-        **inspector.describe(),
+        **described,
+        "bandwidth": bandwidth_of(examination, [gpu["uuid"] for gpu in described["gpus"]]),
         "simulated": simulated,
         "interconnect": interconnect,
         "machine": describe_machine(),

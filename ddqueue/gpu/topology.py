@@ -17,6 +17,9 @@ _LEVELS = {
 }
 """NVML's nearest common ancestors: one PCIe switch, several, the host bridge, the NUMA node, the system."""
 
+_NVLINK_VERSIONS = {1: "1.0", 2: "2.0", 3: "2.2", 4: "3.0", 5: "3.1", 6: "4.0", 7: "5.0", 8: "6.0"}
+"""NVML counts them (nvmlNvlinkVersion_t in nvml.h); an H200 says 6 and has 4.0."""
+
 
 def describe_topology(nvml: Any, handles: Sequence[Any]) -> dict[str, Any]:
     """`matrix[i][j]` is the PCIe path between GPU i and j (X, PIX, PXB, PHB, NODE, SYS; null where the driver cannot
@@ -57,7 +60,8 @@ def _nvlinks(nvml: Any, handle: Any) -> dict[str, Any]:
         try:
             if nvml.nvmlDeviceGetNvLinkState(handle, link) == nvml.NVML_FEATURE_ENABLED:
                 active += 1
-                version = nvml.nvmlDeviceGetNvLinkVersion(handle, link)
+                number = nvml.nvmlDeviceGetNvLinkVersion(handle, link)
+                version = _NVLINK_VERSIONS.get(number, f"unknown ({number})")
             else:
                 inactive += 1
         except nvml.NVMLError:

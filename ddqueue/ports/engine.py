@@ -84,6 +84,10 @@ class RunningServer(Protocol):
         """Raise AttemptFailure, diagnosed from exit code and log, if the process has ended."""
         ...
 
+    def watch(self) -> None:
+        """`check_alive`, and also raise when the server is dying and does not end; for whoever awaits its answers."""
+        ...
+
     def explain(self, error: str) -> AttemptFailure | None:
         """What the log says of requests that failed with `error`; raises AttemptFailure when the server has ended."""
         ...

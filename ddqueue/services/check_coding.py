@@ -58,7 +58,7 @@ class CheckCoding:
         self.stop.check()
         server.flush_cache()
         _check_tag(claim, server)
-        answers = self.chat.ask(server.url, suite, concurrency, self.stop.check)
+        answers = self.chat.ask(server.url, suite, concurrency, partial(self._go_on, server))
         self.store.record_answers(claim, suite, answers)
         _check_answered(server, concurrency, answers)
         _check_tag(claim, server)
@@ -68,6 +68,11 @@ class CheckCoding:
                 Failure.PORT_BUSY, f"coding C={concurrency}: answers came from {sorted(map(str, others))}"
             )
         return answers
+
+    def _go_on(self, server: RunningServer) -> None:
+        """Asked while answers are awaited."""
+        self.stop.check()
+        server.watch()
 
     def _grade(self, claim: Claim, suite: Suite, answers: Sequence[Answer]) -> None:
         scoring = self.scoring()

@@ -68,8 +68,13 @@ class MeasurePoints:
 
     def _warm_up(self, claim: Claim, server: RunningServer, point: Point) -> None:
         salt = f"{claim.tag}-{point.label}-warm-up"
-        self.load.run(server.url, point, 0, salt, self.stop.check, True, claim.measure.prompts)
+        self.load.run(server.url, point, 0, salt, partial(self._go_on, server), True, claim.measure.prompts)
         server.check_alive()
+
+    def _go_on(self, server: RunningServer) -> None:
+        """Asked while answers are awaited."""
+        self.stop.check()
+        server.watch()
 
     def _measure(self, claim: Claim, server: RunningServer, point: Point, repeat: int) -> Measurement:
         self.stop.check()
@@ -77,7 +82,8 @@ class MeasurePoints:
         salt = f"{claim.tag}-{point.label}-{repeat}"
         compilations = server.compilations()
         with self.telemetry.watch() as recording:
-            run = self.load.run(server.url, point, repeat, salt, self.stop.check, False, claim.measure.prompts)
+            go_on = partial(self._go_on, server)
+            run = self.load.run(server.url, point, repeat, salt, go_on, False, claim.measure.prompts)
         gpus = (
             () if run.started_s is None else window_of(recording.samples(), run.started_s, run.started_s + run.wall_s)
         )

@@ -13,6 +13,9 @@ class FaultKind(StrEnum):
 
     CRASH = "crash"
     """The scheduler process is killed, in a phase, or while serving once VALUE (2) requests run at once."""
+    RANK_LOST = "rank-lost"
+    """Once VALUE (2) requests run at once, a rank dies: the server says so, answers nothing more, keeps its port and
+    its connections, and waits a minute for core dumps before it ends."""
     HANG = "hang"
     """Start-up stops for ever in a phase, with every process alive."""
     SLOW = "slow"

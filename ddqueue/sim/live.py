@@ -30,6 +30,7 @@ _DRAIN_S = 0.3
 _DRAIN_POLL_S = 0.02
 _CRASH_PAUSE_S = 0.5
 """SGLang waits 5 s before it looks into a crash."""
+_CORE_DUMPS_S = 60.0
 _WARM_UP_TOKENS = 8
 _WARM_UP_PROMPT = "The capital city of France is"
 _OTHER_SERVER_S = 2.0
@@ -56,6 +57,7 @@ class LiveServer:
         self._start_up = start_up
         self._tell_busy = tell_busy
         self._scheduler_died = asyncio.Event()
+        self._rank_lost = asyncio.Event()
         self._terminate = asyncio.Event()
         self._exceptions: asyncio.Queue[str] = asyncio.Queue()
 
@@ -123,6 +125,7 @@ class LiveServer:
             settings["random_seed"],
             settings["decode_log_interval"],
             lose_scheduler=self._scheduler_process.kill,
+            lose_rank=self._rank_lost.set,
             hit_exception=self._exceptions.put_nowait,
             tell_busy=self._tell_busy,
         )
@@ -167,11 +170,14 @@ class LiveServer:
     async def _until_the_end(self, serving: Serving) -> NoReturn:
         terminated = asyncio.create_task(self._terminate.wait())
         died = asyncio.create_task(self._scheduler_died.wait())
+        lost = asyncio.create_task(self._rank_lost.wait())
         failed = asyncio.create_task(self._exceptions.get())
-        await asyncio.wait((terminated, died, failed), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((terminated, died, lost, failed), return_when=asyncio.FIRST_COMPLETED)
         if failed.done():
             self._end_by_exception(failed.result())
-        if not died.done():
+        if lost.done():
+            await self._linger()
+        elif not died.done():
             await self._drain(serving, died)
         if died.done():
             await self._end_by_crash(serving)
@@ -198,6 +204,21 @@ class LiveServer:
         self._log.line("SIGQUIT received. signum=None, frame=None. It usually means one child failed.")
         await asyncio.sleep(_CRASH_PAUSE_S)
         self._log.line("No live scheduler processes found; skipping py-spy and CUDA coredump.")
+
+    async def _linger(self) -> None:
+        """As seen with two ranks on two H200s, one of them killed: SIGTERM is not heard meanwhile."""
+        self._log.rank_line(
+            "Scheduler hit an exception: Traceback (most recent call last):\n"
+            '  File "sglang/srt/utils/common.py", line 2152, in broadcast_pyobj\n'
+            "    dist.broadcast(tensor_size, src=src, group=dist_group)\n"
+            "RuntimeError: [/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:538] Read error [127.0.0.1]:39821:"
+            " Connection reset by peer\n"
+        )
+        self._log.line("SIGQUIT received. signum=None, frame=None. It usually means one child failed.")
+        self._log.line("Sleeping 5 seconds before crash diagnostics to let GPU activity settle.")
+        await asyncio.sleep(_CRASH_PAUSE_S)
+        self._log.line("Waiting 60.0 seconds for CUDA coredumps before exiting.")
+        await asyncio.sleep(_CORE_DUMPS_S)
 
     def _end_by_exception(self, text: str) -> NoReturn:
         self._log.rank_line(

@@ -57,6 +57,7 @@ class Serving:
         seed: int,
         decode_log_interval: int,
         lose_scheduler: Callable[[], None],
+        lose_rank: Callable[[], None],
         hit_exception: Callable[[str], None],
         tell_busy: Callable[[bool], None],
     ) -> None:
@@ -74,6 +75,7 @@ class Serving:
         self._seed = seed
         self._decode_log_interval = decode_log_interval
         self._lose_scheduler = lose_scheduler
+        self._lose_rank = lose_rank
         self._hit_exception = hit_exception
         self._tell_busy = tell_busy
         self._busy = False
@@ -167,7 +169,12 @@ class Serving:
 
     def _strike(self, running: int) -> None:
         """Carry out the faults that wait for load."""
-        for kind, where in ((FaultKind.CRASH, "serving"), (FaultKind.OOM, "run"), (FaultKind.STALL, None)):
+        for kind, where in (
+            (FaultKind.CRASH, "serving"),
+            (FaultKind.RANK_LOST, None),
+            (FaultKind.OOM, "run"),
+            (FaultKind.STALL, None),
+        ):
             fault = self._faults.find(kind, where)
             if fault is None or running < fault.number(_CONCURRENCY_UNDER_LOAD):
                 continue
@@ -177,6 +184,8 @@ class Serving:
             self.stalled = True
             if kind is FaultKind.CRASH:
                 self._lose_scheduler()
+            elif kind is FaultKind.RANK_LOST:
+                self._lose_rank()
             else:
                 self._hit_exception(
                     "RuntimeError: Prefill out of memory. Try to lower your batch size.\n"

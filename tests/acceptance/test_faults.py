@@ -47,6 +47,19 @@ def test_a_fault_that_may_pass_is_tried_again_and_another_job_goes_first(install
     assert attempts[0]["ended_at"] <= good["started_at"] <= attempts[1]["started_at"]
 
 
+def test_a_server_that_lost_a_rank_is_not_waited_for(installation: Installation) -> None:
+    cells = ["{block_size: 8, budget: 8, args.sim-fault: rank-lost}", GOOD % 300]
+    installation.start_all(HOST)
+    sweep = sweep_text("rank-lost", cells=cells, points=("{concurrency: 2, context: 60, output: 32}",))
+    lost, good = installation.wait_final(installation.submit(sweep))
+    assert (lost["state"], lost["failure"], lost["tries"]) == ("failed", "SERVER_CRASHED", 2)
+    for attempt in installation.show(lost["job_id"])["attempts"]:
+        assert "it said that it would end, and 10 s later its other processes still ran" in attempt["evidence"]
+        (stop,) = [phase for phase in attempt["phases"] if phase["name"] == "stop"]
+        assert "killed pid" in stop["detail"]
+    assert good["state"] == "succeeded"
+
+
 def test_memory_that_does_not_come_back_is_the_hosts_fault(installation: Installation) -> None:
     installation.set("DDQUEUE_GPU_IDLE_WAIT_S", "3")
     cells = ["{block_size: 8, budget: 8, args.sim-fault: memory-kept=20}", GOOD % 300]

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from installation import Installation
@@ -36,12 +37,12 @@ def say_nothing(phase: str, text: str) -> None:
 class Launches:
     """Requests for the box, and servers of its engine outside of the queue."""
 
-    def __init__(self, box: Installation, machine: Machine) -> None:
+    def __init__(self, box: Installation, inventory: str) -> None:
         self._folder = box.home / "engine-tests"
         self._folder.mkdir(exist_ok=True)
         self._lock = os.open(self._folder / "test.lock", os.O_RDWR | os.O_CREAT)
         self._engine = SglangEngine(LOCK_VARIABLE, StartLimits(), lambda _: {}, lambda host: box.home / "caches" / host)
-        known = inventory_from_text(machine.inventory(), "inventory.yaml")
+        known = inventory_from_text(inventory, "inventory.yaml")
         self.request = LaunchRequest(
             host=known.host(HOST),
             model=known.model("trained-pair"),
@@ -70,8 +71,8 @@ class Launches:
 
 
 @pytest.fixture(scope="module")
-def launches(box: Installation, machine: Machine) -> Launches:
-    return Launches(box, machine)
+def launches(box: Installation, machine: Machine, mixtures: Path) -> Launches:
+    return Launches(box, machine.inventory(mixtures))
 
 
 def test_pp_2_is_unsupported_before_a_launch(

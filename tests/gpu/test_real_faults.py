@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import time
 
 import pytest
 from installation import Installation
-from real import HOST, Machine, sweep_text
+from real import HOST, Machine, foreign_process, server_process, sweep_text, wait_quarantined
 
 pytestmark = pytest.mark.gpu
 
@@ -48,7 +46,7 @@ def test_a_scheduler_killed_while_serving(box: Installation, prompts: str) -> No
     repeats = "{min: 40, max: 40}"
     sweep = box.submit(sweep_text("real-crash", ["{block_size: 8}"], prompts=prompts, points=SHORT, repeats=repeats))
     row = box.wait_measuring(HOST)
-    os.kill(_scheduler(box), signal.SIGKILL)
+    os.kill(server_process(box, "sglang::scheduler"), signal.SIGKILL)
     jobs = box.wait(sweep, lambda jobs: jobs[0]["state"] != "running")
     (attempt,) = box.show(row["job_id"])["attempts"]
     assert (attempt["outcome"], attempt["failure"]) == ("failed", "SERVER_CRASHED")
@@ -58,37 +56,14 @@ def test_a_scheduler_killed_while_serving(box: Installation, prompts: str) -> No
 
 
 def test_a_foreign_process_on_the_gpu_is_not_touched(box: Installation, machine: Machine, prompts: str) -> None:
-    code = "import time, torch; held = torch.zeros(2**30, device='cuda'); print('held', flush=True); time.sleep(900)"
-    foreign = subprocess.Popen([machine.python, "-c", code], stdout=subprocess.PIPE, text=True)
-    try:
-        assert foreign.stdout is not None
-        assert foreign.stdout.readline() == "held\n"
+    with foreign_process(machine.python, gpu=0) as foreign:
         sweep = box.submit(sweep_text("real-busy", ["{block_size: 8}"], prompts=prompts, points=SHORT))
-        deadline = time.monotonic() + box.patience_s
-        while (host := _host(box))["quarantined_at"] is None:
-            assert time.monotonic() < deadline, host
-            time.sleep(0.5)
+        host = wait_quarantined(box)
         assert host["quarantine_class"] == "GPU_BUSY"
         assert f"pid {foreign.pid}" in host["quarantine_reason"] or "MiB used" in host["quarantine_reason"]
         assert foreign.poll() is None, "it is not ours to end"
         (job,) = box.jobs(sweep)
         assert (job["state"], job["tries"]) == ("queued", 0)
-    finally:
-        foreign.kill()
-        foreign.wait()
     box.run("release", HOST)
     (job,) = box.wait_final(sweep)
     assert job["state"] == "succeeded", (job["failure"], job["evidence"])
-
-
-def _scheduler(box: Installation) -> int:
-    """The server's process that holds the GPU; it renames itself."""
-    for pid in box.servers(HOST):
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            if b"sglang::scheduler" in file.read():
-                return pid
-    raise AssertionError(f"no scheduler among {box.servers(HOST)}")
-
-
-def _host(box: Installation) -> dict[str, object]:
-    return next(row for row in box.json("status")["hosts"] if row["name"] == HOST)

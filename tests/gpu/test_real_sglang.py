@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 from installation import Installation
-from real import HOST, sweep_text
+from real import HOST, KNOWN_ACCEPTANCE, TOLERANCE, acceptance_length, mean_at, sweep_text
 
 pytestmark = pytest.mark.gpu
-
-KNOWN_ACCEPTANCE = {"bs8 none": (3.13, 3.36), "bs16 none": (2.03, 2.11)}
-"""From SGLang 0.5.15 by other means (the lowest) to plain PyTorch or SGLang (the highest), on other Python source."""
-TOLERANCE = 0.15
 
 
 @pytest.fixture(scope="module")
@@ -43,10 +39,8 @@ def test_every_configuration_was_measured(table: dict[str, dict[str, object]]) -
 
 @pytest.mark.parametrize("label", list(KNOWN_ACCEPTANCE))
 def test_acceptance_is_what_it_is_known_to_be(table: dict[str, dict[str, object]], label: str) -> None:
-    rows = table[label]["attempts"][0]["measurements"]  # type: ignore[index]
-    length = 1 + sum(row["correct_drafts"] for row in rows) / sum(row["verifies"] for row in rows)
     low, high = KNOWN_ACCEPTANCE[label]
-    assert low - TOLERANCE <= length <= high + TOLERANCE
+    assert low - TOLERANCE <= acceptance_length(table[label]) <= high + TOLERANCE
 
 
 @pytest.mark.parametrize("label", list(KNOWN_ACCEPTANCE))
@@ -55,7 +49,7 @@ def test_the_margin_says_whether_a_token_comes_sooner(
     table: dict[str, dict[str, object]], label: str, concurrency: int
 ) -> None:
     """Whether speculation pays depends on the machine; that margin and speed agree does not."""
-    base, spec = (_mean(table[name], concurrency) for name in ("baseline", label))
+    base, spec = (mean_at(table[name], concurrency) for name in ("baseline", label))
     margin = spec["acceptance_length"] - spec["step_time_ms"] / base["step_time_ms"]
     sooner_by = base["itl_mean_ms"] / spec["itl_mean_ms"] - 1
     assert margin * sooner_by > 0 or abs(sooner_by) < 0.1
@@ -65,12 +59,6 @@ def test_the_engines_own_warning_is_kept(table: dict[str, dict[str, object]]) ->
     assert table["bs16 none"]["out_of_distribution"] is True
     assert "block size mismatch" in str(table["bs16 none"]["attempts"])
     assert "block size mismatch" not in str(table["bs8 none"]["attempts"])
-
-
-def _mean(job: dict[str, object], concurrency: int) -> dict[str, float]:
-    rows = [row for row in job["attempts"][0]["measurements"] if row["concurrency"] == concurrency]  # type: ignore[index]
-    names = ("step_time_ms", "acceptance_length", "itl_mean_ms")
-    return {name: sum(row[name] or 0.0 for row in rows) / len(rows) for name in names}
 
 
 def test_the_box_is_free_afterwards(box: Installation, table: dict[str, dict[str, object]]) -> None:

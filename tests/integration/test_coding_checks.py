@@ -60,6 +60,9 @@ class Server:
         self.check_alive()
         return None
 
+    def watch(self) -> None:
+        self.check_alive()
+
     def confirm(self) -> ConfigurationCheck:
         tag = self.tags.pop(0) if len(self.tags) > 1 else self.tags[0]
         return ConfigurationCheck({}, {"weight_version": tag}, {})

@@ -3,6 +3,7 @@ is left of it afterwards."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -69,6 +70,9 @@ SERVING = {
 }
 """Faults that end the server once two requests run."""
 
+RANK_LOST = "rank-lost"
+"""The server is dead and keeps its connections: whoever only waits for answers waits for a minute."""
+
 ANSWERS = {
     "short": (Invalid.SHORT_OUTPUT,),
     "error-midstream": (Invalid.REQUESTS_FAILED,),
@@ -91,7 +95,7 @@ def world(tmp_path: Path) -> EngineWorld:
 
 
 def test_every_fault_is_here() -> None:
-    faults = [parse(text) for text in (*STARTS, *CONFIRMED, *HARMLESS, *SERVING, *ANSWERS, KEPT)]
+    faults = [parse(text) for text in (*STARTS, *CONFIRMED, *HARMLESS, *SERVING, *ANSWERS, RANK_LOST, KEPT)]
     assert {fault.kind for fault in faults} | OF_CODING == set(FaultKind)
 
 
@@ -142,6 +146,17 @@ def test_a_server_that_dies_under_load_gives_its_class(world: EngineWorld, fault
     world.nothing_is_left()
 
 
+def test_a_load_on_a_server_that_lost_a_rank_ends_at_once(world: EngineWorld) -> None:
+    with world.simulated(RANK_LOST) as server:
+        world.wait(server)
+        with pytest.raises(AttemptFailure) as raised:
+            run(server, Limits(connect_s=5.0, first_token_s=600.0, idle_s=600.0, total_s=1200.0), server.watch)
+        assert server.stop().startswith("it was dying, and did not end; killed pid")
+    assert raised.value.failure is Failure.SERVER_CRASHED
+    assert "Connection reset by peer; it said that it would end, and 1 s later" in raised.value.evidence
+    world.nothing_is_left()
+
+
 @pytest.mark.parametrize("fault", ANSWERS)
 def test_a_fault_of_the_answers_makes_the_numbers_invalid(world: EngineWorld, fault: str) -> None:
     with world.simulated(fault) as server:
@@ -162,10 +177,14 @@ def test_memory_that_outlives_its_server_is_not_the_servers_fault(world: EngineW
     assert all(gpu.memory_used_mib > 0 and not gpu.pids for gpu in world.gpus.read())
 
 
-def run(server: SglangServer) -> tuple[Measurement, str]:
+IMPATIENT = Limits(connect_s=5.0, first_token_s=10.0, idle_s=2.0, total_s=30.0)
+
+
+def run(
+    server: SglangServer, limits: Limits = IMPATIENT, should_stop: Callable[[], None] = lambda: None
+) -> tuple[Measurement, str]:
     """Two requests at once; the measurement, and the first request's error if there was one."""
-    limits = Limits(connect_s=5.0, first_token_s=10.0, idle_s=2.0, total_s=30.0)
     with ClientProcess(limits=limits) as load:
-        result = load.run(server.url, UNDER_LOAD, 1, "salt", lambda: None)
+        result = load.run(server.url, UNDER_LOAD, 1, "salt", should_stop)
     errors = [request.error for request in result.requests if request.error]
     return measure(result, server.tag, baseline=False), errors[0] if errors else ""

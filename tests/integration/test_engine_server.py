@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,6 +24,7 @@ from ddqueue.engine import launcher
 from ddqueue.engine import output as output_module
 from ddqueue.engine.http import ask
 from ddqueue.engine.output import MIB, BoundedLog
+from ddqueue.engine.server import SglangServer
 from ddqueue.processes import become_subreaper, carriers
 
 IMPATIENT = replace(LIMITS, no_progress_s=1.0, compile_s=30.0)
@@ -201,6 +204,51 @@ def test_what_left_the_session_is_ended_too(world: EngineWorld) -> None:
         assert not listens(server.port)
         assert not listens(server.port + 1)
     world.nothing_is_left()
+
+
+def test_a_rank_that_dies_alone_is_named_and_nobody_waits_for_the_others(world: EngineWorld) -> None:
+    with world.scripted("two-ranks") as server:
+        world.wait(server)
+        server.watch()
+        pids = {title: pid for (pid, _), title in server.family.ranks().items()}
+        os.kill(pids["sglang::scheduler_TP1"], signal.SIGKILL)
+        found = until_given_up(server)
+        server.check_alive()
+        assert found.failure is Failure.SERVER_CRASHED
+        assert f"sglang::scheduler_TP1 (pid {pids['sglang::scheduler_TP1']}) ended, and 1 s later" in found.evidence
+        assert "TP0" not in found.evidence
+        assert server.stop().startswith("it was dying, and did not end; killed pid")
+    world.nothing_is_left()
+
+
+def test_a_server_that_says_it_ends_and_waits_for_core_dumps_is_ended(world: EngineWorld) -> None:
+    with world.scripted("waits-for-core-dumps") as server:
+        world.wait(server)
+        found = until_given_up(server)
+        assert (found.failure, "it said that it would end" in found.evidence) == (Failure.SERVER_CRASHED, True)
+    world.nothing_is_left()
+
+
+def test_a_server_that_serves_is_never_given_up(world: EngineWorld) -> None:
+    world.limits = replace(LIMITS, fatal_s=0.0)
+    with world.simulated() as server:
+        world.wait(server)
+        for _ in range(20):
+            server.watch()
+            time.sleep(0.1)
+        assert server.stop() == "clean"
+
+
+def until_given_up(server: SglangServer) -> AttemptFailure:
+    """What `watch` raises at last."""
+    deadline_s = time.monotonic() + 60
+    while time.monotonic() < deadline_s:
+        try:
+            server.watch()
+        except AttemptFailure as failure:
+            return failure
+        time.sleep(0.1)
+    raise AssertionError("nobody noticed")
 
 
 def test_a_server_that_cannot_be_started_is_a_bad_argument(world: EngineWorld) -> None:

@@ -273,9 +273,11 @@ def install(path: Path, package: str, release: str, **files: str) -> Path:
 def test_the_probe_imports_nothing_and_reads_versions(tmp_path: Path) -> None:
     metadata = install(tmp_path, "madeupengine", "0.5.15", _version="__commit_id__ = commit_id = 'g1ba1089'\n")
     install(tmp_path, "torch", "2.11.0+cu130", version="__version__ = '2.11.0'\ncuda: Optional[str] = '13.0'\n")
+    install(tmp_path, "nvidia_nccl_cu13", "2.28.9")
     found = probe("madeupengine", tmp_path)
     stamp = found.pop("stamp")
-    assert found == {"version": "0.5.15", "torch": "2.11.0+cu130", "cuda": "13.0", "revision": "g1ba1089"}
+    versions = {"version": "0.5.15", "torch": "2.11.0+cu130", "cuda": "13.0", "nccl": "2.28.9"}
+    assert found == {**versions, "revision": "g1ba1089"}
 
     # Another file in the folder changes nothing, an installation does.
     (tmp_path / "madeupengine/new.py").write_text("")

@@ -19,6 +19,7 @@ CASES = LOGS / "cases"
 HEALTHY = [
     *(LOGS / "sglang-0.5.15" / f"{name}.log" for name in ("base", "df8", "df16", "topk", "win")),
     *sorted((LOGS / "h200-trained").glob("*.log")),
+    *(LOGS / "h200-two-gpus" / f"{name}.log" for name in ("tp2-df8", "ep2-moe-df8")),
     *sorted((LOGS / "sglang-ddtree-fork").glob("*.log")),
     CASES / "healthy-but-alarming.log",
 ]
@@ -82,6 +83,7 @@ def all_lines(path: Path) -> list[str]:
         ("oom", -9, Failure.KV_TOO_SMALL, "leave no GPU memory for the KV cache"),
         ("tp8", -9, Failure.UNSUPPORTED, "invalid device ordinal"),
         ("crash", -9, Failure.SERVER_CRASHED, "scheduler_0 (pid=1063) crashed"),
+        ("../h200-two-gpus/rank-killed", -9, Failure.SERVER_CRASHED, "Connection reset by peer"),
     ],
 )
 def test_why_a_real_server_died(name: str, exit_code: int, failure: Failure, words: str) -> None:

@@ -56,6 +56,20 @@ def test_phases_carry_the_times_that_the_log_says() -> None:
     assert reader.last_at == datetime(2026, 11, 29, 11, 48, 20)
 
 
+@pytest.mark.parametrize("name", ["tp2-df8", "ep2-moe-df8", "rank-killed"])
+def test_two_ranks_in_one_log_are_one_start(name: str) -> None:
+    reader = read(LOGS / "h200-two-gpus" / f"{name}.log")
+    assert [begin.phase for begin in reader.phases] == [BEFORE_FIRST, *(name for name, _ in PHASES)]
+    assert len(reader.notable) == len(set(reader.notable)), "both ranks say it, it is kept once"
+
+
+def test_what_a_server_says_of_its_own_end() -> None:
+    assert read(LOGS / "h200-two-gpus" / "rank-killed.log").announced_end
+    assert read(RELEASE / "crash.log").announced_end
+    for name in ("h200-two-gpus/tp2-df8", "h200-two-gpus/ep2-moe-df8", "h200-trained/tdf8", "sglang-0.5.15/base"):
+        assert not read(LOGS / f"{name}.log").announced_end, name
+
+
 @pytest.mark.parametrize(
     ("until", "phase", "words"),
     [

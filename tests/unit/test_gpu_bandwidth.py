@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ddqueue.domain.health import Verdict, slow_parts
-from ddqueue.gpu.bandwidth import PROBE, Bandwidth, judge, read_probe
+from ddqueue.gpu.bandwidth import PROBE, Bandwidth, bandwidth_of, judge, measured_now, read_probe
 
 TORCH = '''
 """As much of PyTorch as the probe uses, on GPUs that copy at known speed: GPU 2's memory at 800 GB/s, others at 1000;
@@ -171,3 +171,19 @@ def test_pairs_are_compared_with_pairs_that_are_joined_alike() -> None:
     verdict, finding = judged(Bandwidth({}, pairs), topology)["GPU to GPU, NODE"]
     assert verdict is Verdict.WARN
     assert "GPU 2 to 3 is 60% below" in finding
+
+
+def test_an_attempt_records_what_was_measured_on_its_own_gpus_only(tmp_path: Path) -> None:
+    examination = tmp_path / "box.json"
+    assert bandwidth_of(examination, ["GPU-a", "GPU-b"]) is None
+    kept = measured_now(Bandwidth({0: 4000.0, 1: 4100.0}, {(0, 1): 370.04, (1, 0): 371.0}), ["GPU-a", "GPU-b"])
+    examination.write_text(json.dumps({"host": "box", "bandwidth": kept}))
+    found = bandwidth_of(examination, ["GPU-a", "GPU-b"])
+    assert found is not None
+    assert found["pairs"] == {"0>1": 370.0, "1>0": 371.0}
+    assert found["measured_at"].endswith("+00:00")
+    assert bandwidth_of(examination, ["GPU-a", "GPU-c"]) is None
+    assert bandwidth_of(examination, ["GPU-b", "GPU-a"]) is None, "the pairs would be those of others"
+    for text in ("", "[]", '{"bandwidth": null}', '{"bandwidth": [1]}', '{"checks": []}'):
+        examination.write_text(text)
+        assert bandwidth_of(examination, ["GPU-a", "GPU-b"]) is None

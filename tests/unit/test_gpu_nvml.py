@@ -158,7 +158,7 @@ def test_a_description_holds_what_explains_a_slow_night() -> None:
     assert description["gpus"][5]["temperature_c"] is None
     topology = description["topology"]
     assert topology["matrix"][0] == ["X", "NODE", "NODE", "NODE", "SYS", "SYS", "SYS", "SYS"]
-    assert topology["nvlinks"][3] == {"active": 18, "inactive": 0, "version": 4}
+    assert topology["nvlinks"][3] == {"active": 18, "inactive": 0, "version": "3.0"}
     assert [link_kind(topology, 3, other) for other in (4, 2, 5)] == ["NVLink", "NODE", "SYS"]
 
 

@@ -101,7 +101,7 @@ def test_what_passes_is_launched_by_the_builds_own_names(request_: LaunchRequest
     examined = preflight().check(request_, POINTS)
     assert examined.findings == ()
     assert examined.provenance == {
-        "build": {"version": "0.5.23", "torch": "2.11.0", "cuda": "13.0", "revision": None},
+        "build": {"version": "0.5.23", "torch": "2.11.0", "cuda": "13.0", "nccl": None, "revision": None},
         "renamed": {
             "cuda-graph-max-bs": "cuda-graph-max-bs-decode",
             "speculative-dflash-block-size": "speculative-num-draft-tokens",

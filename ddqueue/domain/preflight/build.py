@@ -47,6 +47,7 @@ class Build:
     revision: str | None = None
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     problem: str = ""
+    nccl: str | None = None
 
     @property
     def algorithms(self) -> tuple[str, ...]:
@@ -56,7 +57,13 @@ class Build:
     @property
     def versions(self) -> dict[str, str | None]:
         """What belongs into an attempt's provenance."""
-        return {"version": self.version, "torch": self.torch, "cuda": self.cuda, "revision": self.revision}
+        return {
+            "version": self.version,
+            "torch": self.torch,
+            "cuda": self.cuda,
+            "nccl": self.nccl,
+            "revision": self.revision,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -69,6 +76,7 @@ class Build:
             version=value["version"],
             torch=value["torch"],
             cuda=value["cuda"],
+            nccl=value["nccl"],
             revision=value["revision"],
             flags={str(name): tuple(map(str, values)) for name, values in value["flags"].items()},
         )

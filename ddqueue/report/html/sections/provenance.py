@@ -6,6 +6,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
 from typing import Any
 
 from ddqueue.report.html.blocks import Block, Cell, Folded, Listing, Section, Table, Tone, Words
@@ -16,10 +17,13 @@ _LEAD = (
     "As each attempt recorded it before its server started. Where attempts of one host differ, every value is listed."
 )
 
-_FACTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+FACTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "GPUs": lambda found: _counted(gpu.get("name") for gpu in found.get("gpus") or ()),
     "GPU memory, MiB": lambda found: _counted(gpu.get("memory_total_mib") for gpu in found.get("gpus") or ()),
     "between them": lambda found: found.get("interconnect"),
+    "joined by": lambda found: _links(found.get("topology")),
+    "GPU to GPU, GB/s": lambda found: _rates(_of(found, "bandwidth", "pairs")),
+    "GPU memory, GB/s": lambda found: _rates(_of(found, "bandwidth", "memory")),
     "driver": lambda found: found.get("driver"),
     "CUDA of the driver": lambda found: found.get("cuda_driver"),
     "engine profile": lambda found: found.get("engine"),
@@ -27,6 +31,7 @@ _FACTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "engine revision": lambda found: _of(found, "build", "revision"),
     "torch": lambda found: _of(found, "build", "torch"),
     "CUDA of torch": lambda found: _of(found, "build", "cuda"),
+    "NCCL": lambda found: _of(found, "build", "nccl"),
     "CPU": lambda found: _of(found, "machine", "cpu"),
     "cores": lambda found: _of(found, "machine", "cores"),
     "memory, MiB": lambda found: _of(found, "machine", "memory_total_mib"),
@@ -48,7 +53,7 @@ def provenance(data: ReportData) -> Section | None:
     if not by_host:
         return None
     rows: list[tuple[Cell | str, ...]] = []
-    for name, read in _FACTS.items():
+    for name, read in FACTS.items():
         values = [_values(read(one) for one in found) for found in by_host.values()]
         if any(value != ABSENT for value in values):
             rows.append((Cell(name, Tone.STRONG), *values))
@@ -106,6 +111,25 @@ def _of(found: Mapping[str, Any], *names: str) -> Any:
     for name in names:
         value = value.get(name) if isinstance(value, Mapping) else None
     return value
+
+
+def _links(topology: Any) -> str:
+    """As the driver says: `18 x NVLink 4.0`, or the PCIe paths between the GPUs, as `nvidia-smi topo -m` calls them."""
+    if not isinstance(topology, Mapping):
+        return ""
+    links = [one for one in topology.get("nvlinks") or () if one.get("active")]
+    if links:
+        return ", ".join(dict.fromkeys(f"{one['active']} x NVLink {one['version']}" for one in links))
+    rows = enumerate(topology.get("matrix") or ())
+    return ", ".join(sorted({str(path) for row, paths in rows for path in paths[:row] if path}))
+
+
+def _rates(found: Any) -> str:
+    """As the doctor measured them."""
+    if not isinstance(found, Mapping) or not found:
+        return ""
+    rates = [float(rate) for rate in found.values()]
+    return f"{median(rates):.0f}" if len(rates) == 1 else f"{median(rates):.0f} ({min(rates):.0f} to {max(rates):.0f})"
 
 
 def _variables(found: Any) -> str:
