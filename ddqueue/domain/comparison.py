@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from statistics import fmean
 
@@ -19,23 +20,28 @@ from ddqueue.domain.statistics import (
 )
 from ddqueue.domain.student import t_quantile, t_two_sided
 
+_DIFFER = (Difference.DIFFERENT, Difference.UNCONTROLLED)
+
 
 @dataclass(frozen=True)
 class CellComparison:
     """Cell b against cell a at one point of one host.
 
-    `ratio` is b / a: geometric means over visits, with the 95% interval; None where no interval can be made. `p_value`
-    is two-sided. `floor` is the relative difference that an unchanged cell reaches over as many visits as these, None
-    where no cell was visited twice; the interval then knows only the spread within runs. `rank_test` is Mann and
-    Whitney's, over all repeats: it does not see starts, but no single repeat can decide it. It is None where nothing
-    is said to differ.
+    `estimate` is None where no interval can be made. `p_value` is two-sided. `floor` is the relative difference that an
+    unchanged cell reaches over as many visits as these, None where no cell was visited twice; the interval then knows
+    only the spread within runs. `ranks` is None where nothing is said to differ.
     """
 
     verdict: Difference
-    ratio: Interval | None
+    estimate: Estimate | None
     p_value: float | None
     floor: float | None
-    rank_test: Comparison | None
+    ranks: Ranks | None
+
+    @property
+    def ratio(self) -> Interval | None:
+        """b / a: geometric means over visits, with the 95% interval."""
+        return self.estimate.ratio if self.estimate else None
 
     @property
     def is_beyond_noise(self) -> bool | None:
@@ -47,11 +53,8 @@ class CellComparison:
     @property
     def hangs_on_few_repeats(self) -> bool:
         """Whether the rank test, although it could, does not agree that they differ."""
-        return (
-            self.verdict in (Difference.DIFFERENT, Difference.UNCONTROLLED)
-            and self.rank_test is not None
-            and self.rank_test.verdict is Difference.NOT_SHOWN
-        )
+        ranked = self.ranks.test if self.ranks else None
+        return ranked is not None and ranked.verdict is Difference.NOT_SHOWN
 
     def words(self, a: str, b: str, where: str) -> str:
         """What a person reads, for numbers of which more is better: `where` is e.g. `C=1 4k`.
@@ -90,25 +93,19 @@ def compare_cells(a: Visits, b: Visits, floor: NoiseFloor | None, significance: 
     if not (any(a) and any(b) and are_positive(a) and are_positive(b)):
         return CellComparison(Difference.TOO_FEW, None, None, None, None)
     floor = floor or noise_floor(a, b)
-    logs = [[[math.log(value) for value in visit] for visit in cell if visit] for cell in (a, b)]
-    below, above = (fmean(fmean(visit) for visit in cell) for cell in logs)
+    logs = [[list(map(math.log, visit)) for visit in cell if visit] for cell in (a, b)]
+    below, above = (fmean(list(map(fmean, cell))) for cell in logs)
     difference = above - below
     least = floor.between(len(logs[0]), len(logs[1])) if floor else None
     error = _standard_error(logs, floor)
     if error is None:
         return CellComparison(Difference.TOO_FEW, None, None, least, None)
-    half = error.times_t()
-    values = sum(len(visit) for cell in logs for visit in cell)
-    ratio = Interval(math.exp(difference), math.exp(difference - half), math.exp(difference + half), values)
+    estimate = Estimate(difference, error, n=sum(len(visit) for cell in logs for visit in cell))
     p_value = error.p_value(difference)
     verdict = _verdict(p_value <= significance, abs(difference), least)
-    # Only where the repeats are said to differ can the ranks disagree; the test is the dearest part of a comparison.
-    ranks = (
-        compare(list(chain(*a)), list(chain(*b)), least or 0.0, significance)
-        if verdict in (Difference.DIFFERENT, Difference.UNCONTROLLED)
-        else None
-    )
-    return CellComparison(verdict, ratio, p_value, least, ranks)
+    # Only where the repeats are said to differ can the ranks disagree.
+    ranks = Ranks(a, b, least or 0.0, significance) if verdict in _DIFFER else None
+    return CellComparison(verdict, estimate, p_value, least, ranks)
 
 
 def inverse(ratio: Interval) -> Interval:
@@ -127,7 +124,39 @@ def _verdict(is_significant: bool, log_difference: float, least: float | None) -
 
 
 @dataclass(frozen=True)
-class _Error:
+class Estimate:
+    """The difference of the logarithms of two cells, with its error, from `n` values."""
+
+    difference: float
+    error: StandardError
+    n: int
+
+    @cached_property
+    def ratio(self) -> Interval:
+        """Worked out when it is asked for: of most comparisons only the verdict is told, and the quantile of t that an
+        interval needs takes six times as long as the p-value that the verdict needs."""
+        half, middle = self.error.times_t(), self.difference
+        return Interval(math.exp(middle), math.exp(middle - half), math.exp(middle + half), self.n)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The repeats of two cells, for Mann and Whitney's test: it does not see starts, but no single repeat can decide
+    it."""
+
+    a: Visits
+    b: Visits
+    threshold: float
+    significance: float
+
+    @cached_property
+    def test(self) -> Comparison | None:
+        """Worked out when it is asked for, like a ratio."""
+        return compare(list(chain(*self.a)), list(chain(*self.b)), self.threshold, self.significance)
+
+
+@dataclass(frozen=True)
+class StandardError:
     """The variance of a difference, as a sum of variances that are each known from a spread.
 
     `least_freedom` is the smallest number of degrees of freedom among the spreads that were measured. Satterthwaite's
@@ -138,11 +167,11 @@ class _Error:
     parts: tuple[Spread, ...]
     least_freedom: float
 
-    @property
+    @cached_property
     def size(self) -> float:
         return math.sqrt(sum(part.variance for part in self.parts))
 
-    @property
+    @cached_property
     def freedom(self) -> float:
         doubt = sum(part.variance**2 / part.freedom for part in self.parts)
         return max(self.least_freedom, self.size**4 / doubt) if doubt else self.least_freedom
@@ -156,7 +185,7 @@ class _Error:
         return t_two_sided(difference / self.size, self.freedom)
 
 
-def _standard_error(logs: Sequence[Sequence[Sequence[float]]], floor: NoiseFloor | None) -> _Error | None:
+def _standard_error(logs: Sequence[Sequence[Sequence[float]]], floor: NoiseFloor | None) -> StandardError | None:
     """None where nothing says how far repeats of one of the cells lie apart."""
     starts = sum(1 / len(cell) for cell in logs)
     borrowed = floor.repeat if floor else None
@@ -172,8 +201,8 @@ def _standard_error(logs: Sequence[Sequence[Sequence[float]]], floor: NoiseFloor
     if floor is not None and floor.start is not None:
         parts.append(Spread(floor.start.variance * starts, floor.start.freedom))
         least_freedom = min(least_freedom, floor.visit.freedom)
-    return _Error(tuple(parts), least_freedom)
+    return StandardError(tuple(parts), least_freedom)
 
 
-def _by_visits(visit: Spread, starts: float) -> _Error:
-    return _Error((Spread(visit.variance * starts, visit.freedom),), visit.freedom)
+def _by_visits(visit: Spread, starts: float) -> StandardError:
+    return StandardError((Spread(visit.variance * starts, visit.freedom),), visit.freedom)

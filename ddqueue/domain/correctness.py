@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import comb
 
 from ddqueue.domain.coding import Outcome
@@ -41,12 +42,12 @@ class CodingScores:
         """Answers, whatever became of them."""
         return sum(len(outcomes) for outcomes in self.outcomes.values())
 
-    @property
+    @cached_property
     def judged(self) -> int:
         """Answers that say something about the model."""
         return sum(outcome.judged for outcomes in self.outcomes.values() for outcome in outcomes)
 
-    @property
+    @cached_property
     def passed(self) -> int:
         return self.count(Outcome.PASSED)
 

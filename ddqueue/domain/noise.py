@@ -93,8 +93,8 @@ def noise_floor(*cells: Visits) -> NoiseFloor | None:
     Each cell is centred on its own mean, so that cells of any speed can stand together; a cell with one visit adds
     nothing. None where none was visited twice, or a value is not positive.
     """
-    controls = [[list(map(math.log, visit)) for visit in cell if visit] for cell in cells if are_positive(cell)]
-    controls = [visits for visits in controls if len(visits) > 1]
+    visited_twice = [visits for cell in cells if len(visits := [visit for visit in cell if visit]) > 1]
+    controls = [[list(map(math.log, visit)) for visit in visits] for visits in visited_twice if are_positive(visits)]
     if not controls:
         return None
     within = pooled_spread([visit for visits in controls for visit in visits])
@@ -117,7 +117,7 @@ def pooled_spread(groups: Sequence[Sequence[float]]) -> Spread | None:
 
 def are_positive(cell: Visits) -> bool:
     """Whether logarithms can be taken."""
-    return all(value > 0 for visit in cell for value in visit)
+    return all(min(visit) > 0 for visit in cell if visit)
 
 
 def percent(fraction: float) -> str:

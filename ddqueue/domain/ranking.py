@@ -130,5 +130,5 @@ def wider(floors: Sequence[NoiseFloor | None]) -> NoiseFloor | None:
 
 def _mean(visits: Visits) -> float | None:
     """The geometric mean over visits, which is what ratios are made of; None without a positive value."""
-    means = [fmean(map(math.log, visit)) for visit in visits if visit and min(visit) > 0]
+    means = [fmean(list(map(math.log, visit))) for visit in visits if visit and min(visit) > 0]
     return math.exp(fmean(means)) if means else None

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
 from random import Random
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 
+from ddqueue.domain.deviation import stdev
 from ddqueue.domain.rank_tests import mann_whitney_p
 from ddqueue.domain.student import t_quantile
 from ddqueue.domain.sweep import Repeats

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from ddqueue.domain.coding import Outcome
@@ -10,6 +11,9 @@ from ddqueue.domain.correctness import CodingScores, Drop, drops
 from ddqueue.domain.states import JobState
 
 Row = Mapping[str, Any]
+
+Baselines = Mapping[tuple[str, str], Sequence[CodingScores]]
+"""What each server's baseline answers, by host and parallelism."""
 
 NOT_ASKED_FOR = "-"
 NOT_MEASURED = "not measured"
@@ -24,25 +28,29 @@ def scores_of(row: Row) -> list[CodingScores]:
             suite=found["suite"],
             suite_digest=found["suite_digest"],
             concurrency=found["concurrency"],
-            outcomes={
-                problem: tuple(Outcome(outcome) for outcome in outcomes)
-                for problem, outcomes in found["outcomes"].items()
-            },
+            outcomes={problem: _read(tuple(texts)) for problem, texts in found["outcomes"].items()},
         )
         for found in row.get("coding") or ()
     ]
 
 
-def drops_of(row: Row, rows: Sequence[Row]) -> tuple[Drop, ...]:
-    """Where the row's cell answers worse than the baseline of its host and parallelism among `rows`.
+def baseline_scores(rows: Iterable[Row]) -> Baselines:
+    """The scores of each server's baseline among `rows`, over all its accepted visits."""
+    measured: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        if row["baseline"] and row["state"] == JobState.SUCCEEDED:
+            measured.setdefault((row["host"], row["parallel"]), []).append(row)
+    return {server: scores_of({"coding": pooled_coding(own)}) for server, own in measured.items()}
+
+
+def drops_of(row: Row, baselines: Baselines) -> tuple[Drop, ...]:
+    """Where the row's cell answers worse than the baseline of its host and parallelism.
 
     A baseline is never compared with itself.
     """
     if row["baseline"]:
         return ()
-    same = [one for one in rows if one["baseline"] and (one["host"], one["parallel"]) == (row["host"], row["parallel"])]
-    measured = [one for one in same if one["state"] == JobState.SUCCEEDED]
-    return drops(scores_of({"coding": pooled_coding(measured)}), scores_of(row))
+    return drops(baselines.get((row["host"], row["parallel"]), ()), scores_of(row))
 
 
 def coding_text(row: Row, found: Sequence[Drop] = ()) -> str:
@@ -72,6 +80,11 @@ def pooled_coding(rows: Sequence[Row]) -> list[dict[str, Any]] | None:
 
 
 _COUNTS = frozenset({"asked", "judged", "passed", "no_answer", "no_code", "not_asked", "not_graded"})
+
+
+@lru_cache(maxsize=1024)  # thousands of rows have the same few outcomes
+def _read(texts: tuple[str, ...]) -> tuple[Outcome, ...]:
+    return tuple(map(Outcome, texts))
 
 
 def _part(scores: CodingScores) -> str:

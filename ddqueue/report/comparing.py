@@ -28,21 +28,30 @@ class Numbers:
 
 
 @dataclass(frozen=True)
+class BreakEven:
+    """Whether b pays against a at one point: `accepted` is b's tokens per verify, `acceptance` how many would make it
+    as fast as a, None where a speculates as well, and `margin` what b accepts beyond that."""
+
+    point: Point
+    accepted: float | None
+    acceptance: float | None
+
+    @property
+    def margin(self) -> float | None:
+        return margin(self.accepted, self.acceptance)
+
+
+@dataclass(frozen=True)
 class PointComparison:
     """`throughput` is b against a. `acceptance` too, and only where both sides are the same configuration, which must
-    accept the same wherever it runs; None where it reports no acceptance.
-
-    `break_even` is the acceptance length at which b is as fast as a, `margin` what b accepts beyond that; both None
-    where a speculates as well.
-    """
+    accept the same wherever it runs; None where it reports no acceptance."""
 
     point: Point
     a: Numbers
     b: Numbers
     throughput: CellComparison
     acceptance: CellComparison | None
-    break_even: float | None
-    margin: float | None
+    break_even: BreakEven
 
 
 @dataclass(frozen=True)
@@ -88,19 +97,23 @@ def compare_pairs(pairs: Sequence[Pair], allow_simulated_against_real: bool = Fa
     return [PairComparison(pair, tuple(_at(pair, point, significance) for point in pair.points)) for pair in pairs]
 
 
+def break_even_at(pair: Pair, point: Point) -> BreakEven:
+    """What it takes for b to pay, without any comparison of throughputs."""
+    a, b = (side.cell.measured for side in (pair.a, pair.b))
+    is_against_baseline = a.row["baseline"] and not b.row["baseline"]
+    needed = break_even_acceptance(b.step_time_at(point), a.step_time_at(point)) if is_against_baseline else None
+    return BreakEven(point, b.acceptance_at(point), needed)
+
+
 def _at(pair: Pair, point: Point, alarm_significance: float) -> PointComparison:
     a, b = (side.cell.measured for side in (pair.a, pair.b))
-    numbers_a, numbers_b = _numbers(pair.a, point), _numbers(pair.b, point)
-    is_against_baseline = a.row["baseline"] and not b.row["baseline"]
-    break_even = break_even_acceptance(numbers_b.step_time_ms, numbers_a.step_time_ms) if is_against_baseline else None
     return PointComparison(
         point=point,
-        a=numbers_a,
-        b=numbers_b,
+        a=_numbers(pair.a, point),
+        b=_numbers(pair.b, point),
         throughput=compare_cells(a.starts_at(point), b.starts_at(point), _floor(pair, point)),
         acceptance=_acceptance(pair, point, alarm_significance),
-        break_even=break_even,
-        margin=margin(numbers_b.acceptance_length, break_even),
+        break_even=break_even_at(pair, point),
     )
 
 
@@ -134,5 +147,5 @@ def _numbers(side: Side, point: Point) -> Numbers:
 
 def _geometric_mean(visits: Visits) -> float | None:
     """Over starts, which is what ratios are made of."""
-    means = [fmean(map(math.log, visit)) for visit in visits if visit]
+    means = [fmean(list(map(math.log, visit))) for visit in visits if visit]
     return math.exp(fmean(means)) if means else None

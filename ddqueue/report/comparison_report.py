@@ -69,8 +69,8 @@ def _cells(one: PointComparison) -> dict[str, str]:
         "B accept": _number(one.b.acceptance_length, 2),
         "A step ms": _number(one.a.step_time_ms, 2),
         "B step ms": _number(one.b.step_time_ms, 2),
-        "break-even": _number(one.break_even, 2),
-        "margin": NOT_MEASURED if one.margin is None else f"{one.margin:+.2f}",
+        "break-even": _number(one.break_even.acceptance, 2),
+        "margin": NOT_MEASURED if (margin := one.break_even.margin) is None else f"{margin:+.2f}",
     }
 
 
@@ -114,6 +114,6 @@ def _point(one: PointComparison) -> dict[str, Any]:
         "b": asdict(one.b),
         "throughput": compared(one.throughput),
         "acceptance": compared(one.acceptance) if one.acceptance else None,
-        "break_even_acceptance": one.break_even,
-        "margin": one.margin,
+        "break_even_acceptance": one.break_even.acceptance,
+        "margin": one.break_even.margin,
     }

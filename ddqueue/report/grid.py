@@ -25,8 +25,9 @@ class Grid:
 def as_plain(grid: Grid) -> str:
     """Aligned columns for a terminal; control characters are made visible, so that stored text cannot steer it."""
     table = [[visible(text) for text in row] for row in (grid.heads, *grid.rows)]
-    widths = [max(width(row[column]) for row in table) for column in range(len(grid.heads))]
-    lines = [_aligned(row, widths, grid.right) for row in table]
+    sizes = [[width(text) for text in row] for row in table]
+    widths = [max(column) for column in zip(*sizes, strict=True)]
+    lines = [_aligned(row, own, widths, grid.right) for row, own in zip(table, sizes, strict=True)]
     return "\n".join([lines[0], "  ".join("-" * size for size in widths), *lines[1:]])
 
 
@@ -48,6 +49,8 @@ def as_csv(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 def visible(text: str) -> str:
     """`text` in one line, with control characters written as escapes."""
+    if text.isprintable():  # nothing to escape, as nearly always; one call instead of one for each character
+        return text
     return "".join(
         character if unicodedata.category(character) not in ("Cc", "Cf", "Zl", "Zp") else _escaped(character)
         for character in text
@@ -65,8 +68,9 @@ def wrapped(note: str) -> str:
 
 def width(text: str) -> int:
     """Columns that a terminal needs for `text`."""
-    wide = sum(unicodedata.east_asian_width(character) in ("W", "F") for character in text)
-    combining = sum(unicodedata.combining(character) != 0 for character in text)
+    beyond = () if text.isascii() else [character for character in text if not character.isascii()]
+    wide = sum(unicodedata.east_asian_width(character) in ("W", "F") for character in beyond)
+    combining = sum(unicodedata.combining(character) != 0 for character in beyond)
     return len(text) + wide - combining
 
 
@@ -74,9 +78,9 @@ def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def _aligned(row: Sequence[str], widths: Sequence[int], right: frozenset[int]) -> str:
+def _aligned(row: Sequence[str], sizes: Sequence[int], widths: Sequence[int], right: frozenset[int]) -> str:
     cells = []
     for column, text in enumerate(row):
-        padding = " " * (widths[column] - width(text))
+        padding = " " * (widths[column] - sizes[column])
         cells.append(padding + text if column in right else text + padding)
     return "  ".join(cells).rstrip()

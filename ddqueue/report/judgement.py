@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from statistics import fmean
 
+from ddqueue.domain.correctness import Drop
 from ddqueue.domain.depths import Depths, depths
 from ddqueue.domain.drift import FEWEST, Drift, drift, levels
 from ddqueue.domain.failures import Failure
@@ -28,18 +29,19 @@ from ddqueue.report.cells import (
     measured_cells,
     throughput_tok_s,
 )
-from ddqueue.report.coding import drops_of
+from ddqueue.report.coding import Baselines, baseline_scores, drops_of
 from ddqueue.report.visits import Row, visit_caveats
 
 
 @dataclass(frozen=True)
 class JudgedCell:
     """A configuration on a host with its verdict. `name` is what it is called there: its label, behind the parallelism
-    where the host has several."""
+    where the host has several. `drops` is where it answers worse than its server's baseline."""
 
     measured: MeasuredCell
     name: str
     verdict: Verdict
+    drops: tuple[Drop, ...]
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,11 @@ class Judgement:
         return self.floors.get((server, point))
 
     @cached_property
+    def baselines(self) -> Baselines:
+        """What the answers of a single visit are held against."""
+        return baseline_scores(self.rows)
+
+    @cached_property
     def acceptance_floors(self) -> Mapping[tuple[Server, Point], NoiseFloor]:
         """Like `floors`, of the tokens accepted for each verify."""
         return floors_of([cell.measured for cell in self.cells], self.points, acceptance_length)
@@ -98,10 +105,7 @@ def judge_sweep(rows: Sequence[Row], repeats: Iterable[Row], measure: Measure) -
     """The judgement on a sweep from its rows of the view `results` and its `PostgresReader.repeats`."""
     measured = measured_cells(rows, repeats)
     company = _Company.of(measured)
-    cells = tuple(
-        JudgedCell(cell, _name(cell, company), judge(_record(cell, company, measure), measure.repeats))
-        for cell in measured
-    )
+    cells = tuple(_judged(cell, company, measure) for cell in measured)
     floors = floors_of(measured, measure.points)
     candidates = [_candidate(cell, measure.points) for cell in cells]
     rankings = rank(candidates, lambda host, parallel, point: floors.get(((host, parallel), point)))
@@ -131,7 +135,7 @@ class _Company:
     the first.
     """
 
-    baselines: Sequence[Row]
+    baselines: Baselines
     parallelisms: Mapping[str, set[str]]
     hosts_with_real: set[str]
     trained: Mapping[Server, Mapping[int, MeasuredCell]]
@@ -146,7 +150,7 @@ class _Company:
             if cell.draft_histogram and not cell.row["out_of_distribution"]:
                 trained.setdefault(cell.server, {}).setdefault(_budget(cell), cell)
         return cls(
-            baselines=[cell.row for cell in cells if cell.row["baseline"]],
+            baselines=baseline_scores(cell.row for cell in cells),
             parallelisms=parallelisms,
             hosts_with_real={cell.server[0] for cell in cells if not cell.is_simulated},
             trained={server: dict(sorted(found.items())) for server, found in trained.items()},
@@ -173,9 +177,13 @@ def _name(cell: MeasuredCell, company: _Company) -> str:
     return cell.label if company.parallelisms[host] == {parallel} else f"{parallel} {cell.label}"
 
 
-def _record(cell: MeasuredCell, company: _Company, measure: Measure) -> CellRecord:
+def _judged(cell: MeasuredCell, company: _Company, measure: Measure) -> JudgedCell:
+    drops = drops_of(cell.row, company.baselines)
+    return JudgedCell(cell, _name(cell, company), judge(_record(cell, drops, company, measure), measure.repeats), drops)
+
+
+def _record(cell: MeasuredCell, drops: Sequence[Drop], company: _Company, measure: Measure) -> CellRecord:
     row = cell.row
-    drops = drops_of(row, company.baselines)
     return CellRecord(
         state=JobState(row["state"]),
         points=tuple(_point_record(cell, point) for point in measure.points),
@@ -191,10 +199,10 @@ def _record(cell: MeasuredCell, company: _Company, measure: Measure) -> CellReco
 
 
 def _point_record(cell: MeasuredCell, point: Point) -> PointRecord:
-    here = [repeat for repeat in cell.repeats if repeat.point == point]
-    reasons = dict.fromkeys(reason for repeat in here for reason in repeat.reasons)
-    marks = dict.fromkeys(mark for repeat in here if repeat.valid for mark in repeat.marks)
-    return PointRecord(point, sum(repeat.valid for repeat in here), tuple(reasons), tuple(marks))
+    valid = cell.valid_at(point)
+    reasons = dict.fromkeys(reason for repeat in cell.taken_at(point) for reason in repeat.reasons)
+    marks = dict.fromkeys(mark for repeat in valid for mark in repeat.marks)
+    return PointRecord(point, len(valid), tuple(reasons), tuple(marks))
 
 
 def _depths(cell: MeasuredCell, company: _Company) -> Depths | None:

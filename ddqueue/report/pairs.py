@@ -6,6 +6,7 @@ import difflib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from ddqueue.domain.sweep import Point
@@ -25,8 +26,15 @@ class JudgedSweep:
     def same(self, cell: JudgedCell) -> str:
         """Equal for configurations that differ in nothing but the engine profile: two builds of the engine are two
         profiles, or one before and after it was changed."""
-        full = self.canonical[cell.measured.row["cell_hash"]]
-        return json.dumps({name: value for name, value in full.items() if name != "engine"}, sort_keys=True)
+        return self._but_for_the_engine[cell.measured.row["cell_hash"]]
+
+    @cached_property
+    def _but_for_the_engine(self) -> dict[str, str]:
+        """By the configuration's hash; written out once, for each is asked for again with every pair that it is in."""
+        return {
+            cell_hash: json.dumps({name: value for name, value in full.items() if name != "engine"}, sort_keys=True)
+            for cell_hash, full in self.canonical.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -141,7 +149,9 @@ def against_baselines(sweep: JudgedSweep, label: str | None = None) -> list[Pair
     baselines = [side for side in sides if side.cell.measured.row["baseline"]]
     if not baselines:
         raise UsageError(f"{sweep.reference} has no baseline; submit it with `baseline: true`")
-    others = [side for side in sides if side not in baselines and wanted in (None, side.cell.measured.label)]
+    others = [
+        side for side in sides if not side.cell.measured.row["baseline"] and wanted in (None, side.cell.measured.label)
+    ]
     if not others:
         raise UsageError(f"{sweep.reference} has nothing but its baseline to compare with it")
     return [

@@ -94,7 +94,7 @@ def _csv(judgement: Judgement) -> str:
         for point in judgement.points:
             line += _numbers(row, point, judgement.measure.repeats)
             line += _goodput(row, point) if judgement.measure.goodput else []
-        coding = coding_text(row, drops_of(row, judgement.rows)) if row.get("coding") else None
+        coding = coding_text(row, drops_of(row, judgement.baselines)) if row.get("coding") else None
         cell = judgement.cell_of(row)
         verdict = verdict_words(cell, judgement.points) or cell.verdict.words or None
         lines.append([*line, row["acceptance_length"], coding, cell.verdict.is_ranked, verdict])

@@ -28,7 +28,7 @@ def results_document(sweep: str, judgement: Judgement) -> dict[str, Any]:
     return {
         "sweep": sweep,
         "goodput_limits": None if (limits := judgement.measure.goodput) is None else limits.to_json(),
-        "jobs": [_job(row, judgement.rows, judgement) for row in judgement.rows],
+        "jobs": [_job(row, judgement) for row in judgement.rows],
         "cells": [_cell(cell, judgement.points) for cell in judgement.cells],
         "noise": [_noise(server, point, floor) for (server, point), floor in judgement.floors.items()],
         "drift": [_drift(control) for control in judgement.drifts],
@@ -60,8 +60,9 @@ def compared(comparison: CellComparison) -> dict[str, Any]:
     }
 
 
-def _job(row: Row, rows: Sequence[Row], judgement: Judgement) -> dict[str, Any]:
+def _job(row: Row, judgement: Judgement) -> dict[str, Any]:
     points = [found for point in judgement.points if (found := _point(row, point, judgement.measure.repeats))]
+    drops = drops_of(row, judgement.baselines)
     return {
         "job_id": row["job_id"],
         "host": row["host"],
@@ -79,7 +80,7 @@ def _job(row: Row, rows: Sequence[Row], judgement: Judgement) -> dict[str, Any]:
         "evidence": row["evidence"],
         "acceptance_length": row["acceptance_length"],
         "coding": row.get("coding"),
-        "correctness_drops": [{**asdict(drop), "words": drop.words} for drop in drops_of(row, rows)],
+        "correctness_drops": [{**asdict(drop), "words": drop.words} for drop in drops],
         "points": points,
     }
 

@@ -12,7 +12,7 @@ from typing import Any
 from ddqueue.domain.pooling import FEWEST_VISITS, over_visits
 from ddqueue.domain.states import JobState
 from ddqueue.domain.sweep import Repeats
-from ddqueue.report.coding import DROP_MARK, NOT_MEASURED, coding_text, drops_of
+from ddqueue.report.coding import DROP_MARK, NOT_MEASURED, Baselines, baseline_scores, coding_text, drops_of
 from ddqueue.report.goodput import Goodput, goodput_of
 from ddqueue.report.grid import Grid
 from ddqueue.report.judgement import Judgement
@@ -76,9 +76,9 @@ def _host_table(sweep: str, host: str, judgement: Judgement, by_visit: bool) -> 
     visits = [row for row in judgement.rows if row["host"] == host]
     cells = [cell for cell in judgement.cells if cell.measured.server[0] == host]
     rows = visits if by_visit else [cell.measured.row for cell in cells]
+    baselines = baseline_scores(rows)
     verdicts = verdict_notes(cells, judgement.points)
     columns = _columns(judgement, visits, by_visit)
-    baselines = [row for row in rows if row["baseline"]]
     body = tuple(_cells(row, baselines, judgement, verdicts.words[judgement.cell_of(row).measured.key]) for row in rows)
     grid = Grid(
         tuple(columns),
@@ -108,7 +108,7 @@ def _columns(judgement: Judgement, visits: Sequence[Row], by_visit: bool) -> lis
     return columns
 
 
-def _cells(row: Row, baselines: Sequence[Row], judgement: Judgement, verdict: str) -> dict[str, str]:
+def _cells(row: Row, baselines: Baselines, judgement: Judgement, verdict: str) -> dict[str, str]:
     """Every column that there may be, with its text."""
     heads = point_heads(judgement.points)
     cells = {_NAME: configuration(row, judgement.cell_of(row).name)}

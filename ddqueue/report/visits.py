@@ -57,7 +57,7 @@ def visit_caveats(visits: Sequence[Row]) -> tuple[str, ...]:
     """What became of the other visits of a configuration of which at least one gave numbers: `1 of 3 visits failed:
     OOM_RUN`, `2 of 3 visits are still to come`."""
     states = [JobState(row["state"]) for row in visits]
-    if JobState.SUCCEEDED not in states:
+    if JobState.SUCCEEDED not in states or set(states) == {JobState.SUCCEEDED}:
         return ()
     failures = dict.fromkeys(str(row["failure"]) for row in visits if row["failure"])
     failed = sum(state in (JobState.FAILED, JobState.UNSUPPORTED) for state in states)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, select
+from sqlalchemy import Connection, Engine, RowMapping, select
 from sqlalchemy.exc import IntegrityError
 
 from ddqueue.domain.coding import Answer, Scored, Suite
@@ -44,7 +44,10 @@ from ddqueue.storage.quarantine import apply_breaker, quarantine
 from ddqueue.storage.statements import statement
 from ddqueue.storage.storable import Cleaner
 
-_ONE_RUNNING_PER_HOST = "jobs_one_running_per_host"
+_CAME_TOO_LATE = frozenset({"jobs_one_running_per_host", "attempts_job_id_number_key"})
+"""What a claim breaks when another one was there first: on its host, or on its job, whose attempt has ended again."""
+
+_NOBODY = Runner(0, 0, "nobody")
 
 
 class PostgresAttemptStore:
@@ -86,24 +89,25 @@ class PostgresAttemptStore:
         quarantined or held, or another job runs there."""
         try:
             with transaction(self._sql_engine) as connection:
-                return _claim(connection, host, job_id, runner, lease_ttl_s)
+                row = _claim(connection, host, job_id, runner, lease_ttl_s)
+                # Read before the commit: what this version cannot read stays queued.
+                return None if row is None else _claim_of(row, host, job_id)
         except IntegrityError as error:
-            if _broken_constraint(error) == _ONE_RUNNING_PER_HOST:
+            if _broken_constraint(error) in _CAME_TOO_LATE:
                 return None
             raise
 
     def could_claim(self, host: str, job_id: int) -> bool:
         """What `claim` would answer just now: tried, and undone, so that the two never follow different rules."""
-        wish = {"host": host, "job_id": job_id, "lease_ttl_s": 0.0}
         try:
             with transaction(self._sql_engine) as connection, connection.begin_nested() as tried:
-                fence = connection.execute(statement("claim_job"), wish).scalar_one_or_none()
+                row = _claim(connection, host, job_id, _NOBODY, 0.0)
                 tried.rollback()
         except IntegrityError as error:
-            if _broken_constraint(error) == _ONE_RUNNING_PER_HOST:
+            if _broken_constraint(error) in _CAME_TOO_LATE:
                 return False
             raise
-        return fence is not None
+        return row is not None
 
     def heartbeat(self, claim: Claim, lease_ttl_s: float, activity: str = "") -> Lease:
         """Prolong the lease by `lease_ttl_s` from now, by the database's clock, and say what the attempt does."""
@@ -238,39 +242,35 @@ class PostgresAttemptStore:
             quarantine(connection, host, failure, Cleaner().text(evidence, "evidence"))
 
 
-def _claim(connection: Connection, host: str, job_id: int, runner: Runner, lease_ttl_s: float) -> Claim | None:
-    wish = {"host": host, "job_id": job_id, "lease_ttl_s": lease_ttl_s}
-    fence = connection.execute(statement("claim_job"), wish).scalar_one_or_none()
-    if fence is None:
-        return None
-    started = {
+def _claim(connection: Connection, host: str, job_id: int, runner: Runner, lease_ttl_s: float) -> RowMapping | None:
+    wish = {
+        "host": host,
         "job_id": job_id,
-        "fence": fence,
+        "lease_ttl_s": lease_ttl_s,
         "runner_pid": runner.pid,
         "runner_start_ticks": runner.start_ticks,
         "worker": runner.worker,
     }
-    attempt = connection.execute(statement("open_attempt"), started).one()
-    job = connection.execute(statement("claimed_job"), {"job_id": job_id}).one()
-    claim = Claim(
+    return connection.execute(statement("claim_job"), wish).mappings().one_or_none()
+
+
+def _claim_of(row: RowMapping, host: str, job_id: int) -> Claim:
+    """What claim_job.sql gave, as the attempt takes it."""
+    return Claim(
         job_id=job_id,
-        attempt_id=attempt.id,
-        attempt_number=attempt.number,
-        tries_used=job.tries,
-        fence=fence,
+        attempt_id=row["attempt_id"],
+        attempt_number=row["attempt_number"],
+        tries_used=row["tries"],
+        fence=row["fence"],
         host=host,
-        sweep_id=job.sweep_id,
-        sweep=f"{job.name}@{job.revision}",
-        cell=Cell.from_canonical(job.canonical),
-        cell_label=job.label,
-        out_of_distribution=job.out_of_distribution,
-        parallelism=Parallelism(tp=job.tp, ep=job.ep, pp=job.pp, dp=job.dp),
-        measure=Measure.from_json(job.measure),
+        sweep_id=row["sweep_id"],
+        sweep=f"{row['name']}@{row['revision']}",
+        cell=Cell.from_canonical(row["canonical"]),
+        cell_label=row["label"],
+        out_of_distribution=row["out_of_distribution"],
+        parallelism=Parallelism(tp=row["tp"], ep=row["ep"], pp=row["pp"], dp=row["dp"]),
+        measure=Measure.from_json(row["measure"]),
     )
-    recording.write_attempt_event(
-        connection, Term.of(claim), EventKind.CLAIMED, {"number": attempt.number, "fence": fence}
-    )
-    return claim
 
 
 def _finish_job(

@@ -55,8 +55,8 @@ class PostgresReader:
             return fetch("SELECT * FROM results WHERE sweep_id = :sweep_id ORDER BY position", sweep_id=sweep_id)
 
     def repeats(self, sweep_id: int) -> list[Row]:
-        """Every repeat of the sweep's accepted attempts, valid or not, in the order taken; `start` names the start of
-        the server that it was measured on."""
+        """Every repeat of the sweep's accepted attempts, valid or not, in the order taken: `job_id` is its visit's, and
+        `start` names the start of the server that it was measured on."""
         return self._rows("read_repeats", sweep_id=sweep_id)
 
     def cells(self, sweep_id: int) -> list[Row]:

@@ -55,8 +55,11 @@ class PlainReads:
         try:
             connection = self._opened(consistent)
             with connection.transaction():
-                # Only text of this package and values apart from it come here.
-                yield lambda query, **parameters: connection.execute(_psycopgs(query).encode(), parameters).fetchall()
+                # Only text of this package and values apart from it come here. In binary, numbers and times are taken
+                # as they are, and not read from text.
+                yield lambda query, **parameters: connection.execute(
+                    _psycopgs(query).encode(), parameters, binary=True
+                ).fetchall()
         except psycopg.Error as error:
             explained = self._address.explain(error)
             if explained is None:

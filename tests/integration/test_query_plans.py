@@ -84,9 +84,14 @@ ROWS = (
 
 ATTEMPT = {"job_id": JOBS - 150, "fence": JOBS, "attempt_id": JOBS}
 STATEMENTS: dict[str, dict[str, Any]] = {
-    "claim_job": {"job_id": JOBS - 150, "host": "host-1", "lease_ttl_s": 30.0},
-    "open_attempt": {**ATTEMPT, "runner_pid": 1, "runner_start_ticks": 1, "worker": "gpu"},
-    "claimed_job": {"job_id": JOBS - 150},
+    "claim_job": {
+        "job_id": JOBS - 150,
+        "host": "host-1",
+        "lease_ttl_s": 30.0,
+        "runner_pid": 1,
+        "runner_start_ticks": 1,
+        "worker": "gpu",
+    },
     "next_jobs": {"wake_again_after_s": 10.0},
     "heartbeat": {**ATTEMPT, "lease_ttl_s": 30.0, "activity": "measure"},
     "hold_fence": ATTEMPT,

@@ -33,7 +33,7 @@ def test_repeats_of_accepted_attempts_only_valid_or_not(world: World) -> None:
     world.attempts.finish(failed, AttemptOutcome.FAILED, Decision(JobState.FAILED), Failure.OOM_RUN, "at step 4")
     first, second = world.reader.repeats(1)
     assert (first["job_id"], first["output_throughput_tok_s"], first["reasons"]) == (good, 144.0, [])
-    assert (first["host"], first["parallel"], first["concurrency"]) == ("rtx6000", "EP8", 1)
+    assert (first["concurrency"], first["context_tokens"], first["output_tokens_asked"]) == (1, 60, 256)
     assert (second["output_throughput_tok_s"], second["reasons"]) == (100.0, ["SHORT_OUTPUT"])
     assert first["start"] == second["start"]
     assert first["draft_histogram"] == [10, 20, 110]

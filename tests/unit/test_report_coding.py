@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from ddqueue.domain.sweep import Measure, Point
-from ddqueue.report.coding import coding_text, drops_of, pooled_coding, scores_of
+from ddqueue.report.coding import baseline_scores, coding_text, drops_of, pooled_coding, scores_of
 from ddqueue.report.judgement import judge_sweep
 from ddqueue.report.results import Format, render
 from ddqueue.report.table import host_tables
@@ -100,12 +100,12 @@ def test_a_drop_is_starred_and_said() -> None:
 def test_only_the_same_servers_accepted_baseline_is_compared_with() -> None:
     cell = a_row("b8", element(11, 20))
     good = element(18, 20)
-    assert drops_of(cell, [a_row("baseline", good), cell])
-    assert not drops_of(cell, [a_row("baseline", good, host="b300"), cell])
-    assert not drops_of(cell, [a_row("baseline", good, parallel="TP8"), cell])
-    assert not drops_of(cell, [a_row("baseline", good, state="running"), cell])
-    assert not drops_of(cell, [a_row("baseline", element(18, 20, digest="d2")), cell])
-    assert not drops_of(a_row("baseline", element(11, 20)), [a_row("baseline", good)])
+    assert drops_of(cell, baseline_scores([a_row("baseline", good), cell]))
+    assert not drops_of(cell, baseline_scores([a_row("baseline", good, host="b300"), cell]))
+    assert not drops_of(cell, baseline_scores([a_row("baseline", good, parallel="TP8"), cell]))
+    assert not drops_of(cell, baseline_scores([a_row("baseline", good, state="running"), cell]))
+    assert not drops_of(cell, baseline_scores([a_row("baseline", element(18, 20, digest="d2")), cell]))
+    assert not drops_of(a_row("baseline", element(11, 20)), baseline_scores([a_row("baseline", good)]))
 
 
 def test_visits_are_pooled_problem_by_problem() -> None:

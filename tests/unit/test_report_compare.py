@@ -159,7 +159,7 @@ def test_against_the_baseline_the_margin_over_break_even_stands_beside() -> None
         repeat["step_time_ms"] = 20.0 if repeat["acceptance_length"] is None else 30.0
     compared = compare_pairs(against_baselines(judged(sweep)))
     assert [one.pair.names for one in compared] == [("baseline", "b8 t4 w2048"), ("baseline", "b12 t6 w2048")]
-    assert [(one.break_even, one.margin) for one in compared[0].points] == [(1.5, 2.5)] * 3
+    assert [(one.break_even.acceptance, one.break_even.margin) for one in compared[0].points] == [(1.5, 2.5)] * 3
     text = comparison_text(compared)
     assert "break-even  margin" in text
     assert pair_words(compared[0]).startswith("b8 t4 w2048 beats baseline at C=1 60 by 100.0% ±")

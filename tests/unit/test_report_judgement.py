@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 from random import Random
 
 import pytest
 from report_world import LONG, MANY, ONE, SweepRows, steady
 
-from ddqueue.domain.comparison import CellComparison
+from ddqueue.domain.comparison import CellComparison, Estimate, StandardError
 from ddqueue.domain.marks import Mark
-from ddqueue.domain.statistics import Difference, Interval
+from ddqueue.domain.noise import Spread
+from ddqueue.domain.statistics import Difference
+from ddqueue.domain.student import t_quantile
 from ddqueue.domain.sweep import Point, Repeats
 from ddqueue.domain.verdict import Unranked
 from ddqueue.report.leaders import leaders_of, margin_words
@@ -202,17 +205,27 @@ def a_race() -> SweepRows:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "words"),
+    ("bounds", "words"),
     [
-        (Interval(1.046, 1.035, 1.057, 10), "+4.6% ±1.1%"),
-        (Interval(0.95, 0.94, 0.96, 10), "-5.0% ±1.0%"),
-        (Interval(1.05, 0.96, 1.15, 10), "none shown (-4% to +15%)"),
-        (Interval(1.5, 1.01, 2.23, 10), "+1.0% to +123.0%"),
+        ((1.035, 1.057), "+4.6% ±1.1%"),
+        ((0.94, 0.96), "-5.0% ±1.0%"),
+        ((0.96, 1.15), "none shown (-4% to +15%)"),
+        ((1.01, 2.23), "+1.0% to +123.0%"),
         (None, "-"),
     ],
 )
-def test_a_margin_is_never_narrower_than_its_doubt(ratio: Interval | None, words: str) -> None:
-    assert margin_words(CellComparison(Difference.DIFFERENT, ratio, 0.01, 0.01, None)) == words
+def test_a_margin_is_never_narrower_than_its_doubt(bounds: tuple[float, float] | None, words: str) -> None:
+    estimate = None if bounds is None else an_estimate(*bounds)
+    assert margin_words(CellComparison(Difference.DIFFERENT, estimate, 0.01, 0.01, None)) == words
+
+
+def an_estimate(low: float, high: float) -> Estimate:
+    """One whose ratio has these bounds."""
+    freedom = 100
+    size = math.log(high / low) / 2 / t_quantile(0.975, freedom)
+    estimate = Estimate(math.log(low * high) / 2, StandardError((Spread(size**2, freedom),), freedom), n=10)
+    assert (estimate.ratio.low, estimate.ratio.high) == pytest.approx((low, high))
+    return estimate
 
 
 def test_recommendations_come_from_ranked_cells_with_runner_up_and_margin() -> None:

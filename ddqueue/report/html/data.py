@@ -10,9 +10,8 @@ from typing import Any
 
 from ddqueue.domain.sweep import Point
 from ddqueue.report.cells import Server
-from ddqueue.report.comparing import PairComparison, compare_pairs
 from ddqueue.report.judgement import JudgedCell, Judgement
-from ddqueue.report.pairs import JudgedSweep, against_baselines
+from ddqueue.report.pairs import JudgedSweep, Pair, against_baselines
 from ddqueue.report.point_names import point_heads
 
 Row = Mapping[str, Any]
@@ -70,10 +69,10 @@ class ReportData:
         return any(row["simulated"] for row in self.judgement.rows)
 
     @cached_property
-    def against_baselines(self) -> list[PairComparison]:
-        """Every configuration against the baseline of its server; empty where there is none, or nothing beside it."""
+    def against_baselines(self) -> list[Pair]:
+        """Every configuration beside the baseline of its server; empty where there is none, or nothing beside it."""
         has_baseline = any(cell.measured.row["baseline"] for cell in self.judgement.cells)
         has_others = any(not cell.measured.row["baseline"] for cell in self.judgement.cells)
         if not (has_baseline and has_others):
             return []
-        return compare_pairs(against_baselines(self.judged), allow_simulated_against_real=True)
+        return against_baselines(self.judged)

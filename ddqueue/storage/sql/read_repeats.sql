@@ -2,9 +2,6 @@
 -- start of the server that it was measured on, not the start of the attempt that took it over: `start` names it.
 SELECT
     j.id AS job_id,
-    j.host,
-    j.parallel,
-    j.cell_hash,
     coalesce(m.carried_from, m.attempt_id) AS start,
     m.started_at,
     m.concurrency,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from ddqueue.report.html.plots.chart import Axis, Tick
 
@@ -25,12 +26,18 @@ class Scale:
     ticks: tuple[Tick, ...]
 
     def __call__(self, value: float) -> float:
-        low, high, at = (self._even(one) for one in (self.low, self.high, value))
-        return self.start_px + (at - low) / (high - low) * (self.end_px - self.start_px)
+        low, span = self._ends
+        return self.start_px + (self._even(value) - low) / span * (self.end_px - self.start_px)
 
     def holds(self, value: float) -> bool:
         """Whether the value lies on the axis."""
         return self.low <= value <= self.high
+
+    @cached_property
+    def _ends(self) -> tuple[float, float]:
+        """Where the axis begins, and how long it is."""
+        low, high = self._even(self.low), self._even(self.high)
+        return low, high - low
 
     def _even(self, value: float) -> float:
         return math.log10(value) if self.logarithmic else value

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from ddqueue.domain.sweep import Point
-from ddqueue.report.comparing import PairComparison, PointComparison
+from ddqueue.report.comparing import BreakEven, break_even_at
 from ddqueue.report.html.blocks import Block, Cell, Entry, Figure, Section, Table, Tone
 from ddqueue.report.html.data import ReportData
 from ddqueue.report.html.numbers import ABSENT
 from ddqueue.report.html.plots.chart import Axis, Chart, Direction, Mark, Rule, Series
 from ddqueue.report.html.plots.style import style
+from ddqueue.report.pairs import Pair
 
 _LEAD = (
     "A verify step with a tree takes longer than a plain one. Break-even acceptance is how many tokens a step must "
@@ -18,9 +20,20 @@ _LEAD = (
 )
 
 
+@dataclass(frozen=True)
+class _Speculating:
+    """A configuration beside its baseline, at every point."""
+
+    pair: Pair
+    points: tuple[BreakEven, ...]
+
+
 def break_even(data: ReportData) -> Section | None:
     """None without a baseline whose steps were timed."""
-    found = [one for one in data.against_baselines if any(at.margin is not None for at in one.points)]
+    beside = [
+        _Speculating(pair, tuple(break_even_at(pair, at) for at in pair.points)) for pair in data.against_baselines
+    ]
+    found = [one for one in beside if any(at.margin is not None for at in one.points)]
     if not found:
         return None
     blocks: list[Block] = []
@@ -36,7 +49,7 @@ def break_even(data: ReportData) -> Section | None:
     return Section("break-even", "Does speculation pay?", _LEAD, tuple(blocks))
 
 
-def _chart(name: str, concurrencies: list[int], found: list[PairComparison]) -> Chart:
+def _chart(name: str, concurrencies: list[int], found: list[_Speculating]) -> Chart:
     series = []
     for number, users in enumerate(concurrencies):
         marks = tuple(
@@ -54,15 +67,14 @@ def _chart(name: str, concurrencies: list[int], found: list[PairComparison]) -> 
     )
 
 
-def _marks(one: PairComparison, at: PointComparison) -> Iterable[Mark]:
-    accepted = at.b.acceptance_length
-    if at.break_even is not None and at.margin is not None and accepted is not None:
-        said = f"{accepted:.2f} accepted, break-even {at.break_even:.2f}, margin {at.margin:+.2f}"
+def _marks(one: _Speculating, at: BreakEven) -> Iterable[Mark]:
+    if at.acceptance is not None and at.margin is not None and at.accepted is not None:
+        said = f"{at.accepted:.2f} accepted, break-even {at.acceptance:.2f}, margin {at.margin:+.2f}"
         tip = f"{one.pair.b.cell.name} at {at.point.label}: {said}"
-        yield Mark(at.break_even, accepted, tip, hollow=not one.pair.b.cell.verdict.is_ranked)
+        yield Mark(at.acceptance, at.accepted, tip, hollow=not one.pair.b.cell.verdict.is_ranked)
 
 
-def _table(data: ReportData, name: str, found: list[PairComparison]) -> Table:
+def _table(data: ReportData, name: str, found: list[_Speculating]) -> Table:
     rows = tuple(
         (Cell(one.pair.b.cell.name, Tone.STRONG), *(_margin(one, point) for point in data.points)) for one in found
     )
@@ -75,8 +87,8 @@ def _table(data: ReportData, name: str, found: list[PairComparison]) -> Table:
     )
 
 
-def _margin(one: PairComparison, point: Point) -> Cell | str:
+def _margin(one: _Speculating, point: Point) -> Cell | str:
     at = next((at for at in one.points if at.point == point), None)
     if at is None or at.margin is None:
         return ABSENT
-    return Cell(f"{at.margin:+.2f} ({at.break_even:.2f})", Tone.GOOD if at.margin > 0 else Tone.BAD)
+    return Cell(f"{at.margin:+.2f} ({at.acceptance:.2f})", Tone.GOOD if at.margin > 0 else Tone.BAD)

@@ -34,18 +34,25 @@ class _Family:
         return f"block {self.block_size}, {window}"
 
 
+_Lines = dict[tuple[Server, _Family], list[JudgedCell]]
+"""The cells of each server and family, by budget: gathered once for all points."""
+
+
 def budget(data: ReportData) -> Section | None:
     """None where no two trees differ in size."""
     trees = [cell for cell in data.judgement.cells if cell.measured.row["budget"] is not None and cell.measured.repeats]
     if len({cell.measured.row["budget"] for cell in trees}) < 2:
         return None
     families = list(dict.fromkeys(_family(cell) for cell in trees))
-    charts = tuple(chart for point in data.points if (chart := _chart(data, families, trees, point)).series)
+    lines: _Lines = {}
+    for cell in sorted(trees, key=lambda cell: cell.measured.row["budget"]):
+        lines.setdefault((cell.measured.server, _family(cell)), []).append(cell)
+    charts = tuple(chart for point in data.points if (chart := _chart(data, families, lines, point)).series)
     legend = [
-        Entry(f"{data.server_name(server)}, {family.name}", _style(data, server, families.index(family)), line=True)
+        Entry(f"{data.server_name(server)}, {family.name}", _style(data, server, number), line=True)
         for server in data.servers
-        for family in families
-        if any(cell.measured.server == server and _family(cell) == family for cell in trees)
+        for number, family in enumerate(families)
+        if (server, family) in lines
     ]
     legend += [
         Entry(
@@ -74,12 +81,11 @@ def _style(data: ReportData, server: Server, family: int) -> Style:
     return Style(_colour(data, server), shape(family))
 
 
-def _chart(data: ReportData, families: list[_Family], trees: list[JudgedCell], point: Point) -> Chart:
+def _chart(data: ReportData, families: list[_Family], lines: _Lines, point: Point) -> Chart:
     series, rules = [], []
     for server in data.servers:
         for number, family in enumerate(families):
-            own = [cell for cell in trees if cell.measured.server == server and _family(cell) == family]
-            own.sort(key=lambda cell: cell.measured.row["budget"])
+            own = lines.get((server, family), ())
             shift_px = (number - (len(families) - 1) / 2) * _APART_PX
             marks = tuple(mark for cell in own if (mark := _mark(data, cell, point, shift_px)) is not None)
             if marks:
@@ -89,6 +95,7 @@ def _chart(data: ReportData, families: list[_Family], trees: list[JudgedCell], p
         interval = None if baseline is None else _interval(data, baseline, point)
         if interval is not None:
             rules.append(Rule(Direction.ACROSS, interval.mean, style=Style(f"dashed {_colour(data, server)}")))
+    trees = [cell for own in lines.values() for cell in own]
     budgets = tuple(Tick(size, str(size)) for size in sorted({cell.measured.row["budget"] for cell in trees}))
     return Chart(
         title=f"{data.heads[point]}, {point.output} tokens out",

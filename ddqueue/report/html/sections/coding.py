@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ddqueue.domain.coding import Outcome
-from ddqueue.domain.correctness import CodingScores, Drop
+from ddqueue.domain.correctness import CodingScores
 from ddqueue.report.cells import Server
-from ddqueue.report.coding import drops_of, scores_of
+from ddqueue.report.coding import scores_of
 from ddqueue.report.html.blocks import Block, Cell, Items, Section, Table, Tone
 from ddqueue.report.html.data import ReportData
 from ddqueue.report.html.numbers import ABSENT
@@ -33,14 +33,12 @@ def coding(data: ReportData) -> Section | None:
 
 
 def _blocks(data: ReportData, server: Server, cells: list[JudgedCell]) -> list[Block]:
-    rows = [cell.measured.row for cell in data.judgement.cells]
-    dropped = {cell.measured.key: drops_of(cell.measured.row, rows) for cell in cells}
     loads = sorted({score.concurrency for cell in cells for score in scores_of(cell.measured.row)})
     blocks: list[Block] = [
         Table(
             f"{data.server_name(server)}: answers that pass, of those that could be judged",
             ("configuration", *(f"C={load}" for load in loads), "what was lost"),
-            tuple(_row(cell, loads, dropped[cell.measured.key]) for cell in cells),
+            tuple(_row(cell, loads) for cell in cells),
             right=frozenset(range(1, len(loads) + 1)),
         )
     ]
@@ -51,12 +49,12 @@ def _blocks(data: ReportData, server: Server, cells: list[JudgedCell]) -> list[B
     return blocks
 
 
-def _row(cell: JudgedCell, loads: list[int], drops: tuple[Drop, ...]) -> tuple[Cell | str, ...]:
-    bad = {drop.concurrency for drop in drops}
+def _row(cell: JudgedCell, loads: list[int]) -> tuple[Cell | str, ...]:
+    bad = {drop.concurrency for drop in cell.drops}
     if cell.measured.row["baseline"]:
         words: Cell | str = "the measure of the others"
-    elif drops:
-        words = Cell("; ".join(drop.words for drop in drops), Tone.BAD)
+    elif cell.drops:
+        words = Cell("; ".join(drop.words for drop in cell.drops), Tone.BAD)
     else:
         whole = all(_is_whole(score) for score in scores_of(cell.measured.row))
         words = "nothing" if whole else "nothing beyond luck"

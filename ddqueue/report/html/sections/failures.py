@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ddqueue.domain.failures import POLICIES, Failure
 from ddqueue.domain.states import AttemptOutcome
 from ddqueue.report.html.blocks import Block, Cell, Folded, Listing, Section, Table, Tone
@@ -18,7 +20,11 @@ def failures(data: ReportData) -> Section | None:
     ended_badly = [one for one in data.attempts if one["outcome"] not in (None, AttemptOutcome.SUCCEEDED)]
     if not ended_badly:
         return None
-    rows = tuple(_row(data, one) for one in ended_badly)
+    states = {row["job_id"]: str(row["state"]) for row in data.judgement.rows}
+    latest: dict[int, int] = {}
+    for one in data.attempts:
+        latest[one["job_id"]] = max(one["number"], latest.get(one["job_id"], 0))
+    rows = tuple(_row(one, _fate(one, latest, states)) for one in ended_badly)
     table = Table(
         f"{len(ended_badly)} of {len(data.attempts)} attempts did not succeed",
         ("configuration", "class", "to blame", "evidence", "became", "what to do"),
@@ -32,7 +38,7 @@ def failures(data: ReportData) -> Section | None:
     return Section("failures", "Failures", _LEAD, tuple(blocks))
 
 
-def _row(data: ReportData, attempt: Row) -> tuple[Cell | str, ...]:
+def _row(attempt: Row, fate: str) -> tuple[Cell | str, ...]:
     policy = POLICIES[Failure(attempt["failure"])] if attempt["failure"] else None
     first_line = (attempt["evidence"] or "").strip().split("\n")[0]
     return (
@@ -40,7 +46,7 @@ def _row(data: ReportData, attempt: Row) -> tuple[Cell | str, ...]:
         Cell(_class(attempt), Tone.BAD),
         str(policy.scope) if policy else "",
         first_line if len(first_line) <= _SHORT else f"{first_line[: _SHORT - 3]}...",
-        _fate(data, attempt),
+        fate,
         policy.remedy if policy else "",
     )
 
@@ -55,8 +61,7 @@ def _class(attempt: Row) -> str:
     return str(attempt["failure"] or attempt["outcome"])
 
 
-def _fate(data: ReportData, attempt: Row) -> str:
-    """How its job ended, or that it is tried again."""
-    row = next(row for row in data.judgement.rows if row["job_id"] == attempt["job_id"])
-    later = any(one["job_id"] == attempt["job_id"] and one["number"] > attempt["number"] for one in data.attempts)
-    return f"tried again, then {row['state']}" if later else str(row["state"])
+def _fate(attempt: Row, latest: Mapping[int, int], states: Mapping[int, str]) -> str:
+    """How its job ended, or that it was tried again; `latest` is each job's last attempt, by number."""
+    job_id = attempt["job_id"]
+    return f"tried again, then {states[job_id]}" if attempt["number"] < latest[job_id] else states[job_id]

@@ -84,8 +84,10 @@ def _chart(data: ReportData, styles: CellStyles, server: Server, context: int, p
     series = []
     frontier = _frontier(places)
     series.append(Series("best", _FRONTIER, tuple(_mark(place) for place in frontier), line=True, without_marks=True))
-    for cell in dict.fromkeys(place.cell.measured.key for place in places):
-        own = [place for place in places if place.cell.measured.key == cell]
+    by_cell: dict[tuple[str, str, str], list[_Place]] = {}
+    for place in places:
+        by_cell.setdefault(place.cell.measured.key, []).append(place)
+    for own in by_cell.values():
         marks = tuple(_mark(place) for place in own)
         series.append(Series(own[0].cell.name, styles.of(own[0].cell), marks, line=True))
     fastest, most = max(place.per_user_tok_s for place in places), max(place.tok_s for place in places)

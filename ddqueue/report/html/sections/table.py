@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ddqueue.domain.states import JobState
 from ddqueue.domain.verdict import Unranked
-from ddqueue.report.coding import coding_text, drops_of
+from ddqueue.report.coding import coding_text
 from ddqueue.report.html.blocks import Block, Cell, Section, Table, Tone
 from ddqueue.report.html.data import ReportData
 from ddqueue.report.html.numbers import ABSENT
@@ -38,7 +38,7 @@ def _table(data: ReportData, host: str) -> Table:
     for cell in cells:
         verdict = verdicts.words[cell.measured.key]
         ranked = Cell(verdict, _tone(cell))
-        tail: list[Cell | str] = [_coding(data, cell)] if has_coding else []
+        tail: list[Cell | str] = [_coding(cell)] if has_coding else []
         tail += [str(cell.measured.row.get("visits", ""))] if has_visits else []
         rows.append((_name(cell), ranked, *_numbers(data, cell), *tail))
     has_invalid = any(found["n_invalid"] for cell in cells for found in cell.measured.row["points"] or ())
@@ -89,7 +89,7 @@ def _numbers(data: ReportData, cell: JudgedCell) -> list[Cell | str]:
     return [*found, ABSENT if acceptance is None else f"{acceptance:.2f}"]
 
 
-def _coding(data: ReportData, cell: JudgedCell) -> Cell:
+def _coding(cell: JudgedCell) -> Cell:
     row = cell.measured.row
-    drops = drops_of(row, [other.measured.row for other in data.judgement.cells])
-    return Cell(coding_text(row, drops) if row["state"] == JobState.SUCCEEDED else ABSENT, Tone.BAD if drops else None)
+    text = coding_text(row, cell.drops) if row["state"] == JobState.SUCCEEDED else ABSENT
+    return Cell(text, Tone.BAD if cell.drops else None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ddqueue.domain.sweep import Point
 from ddqueue.report.cells import Server
@@ -21,7 +21,10 @@ def telemetry(data: ReportData) -> Section | None:
         return None
     blocks: list[Block] = []
     for server in data.servers:
-        rows = [row for row in data.telemetry if (row["host"], row["parallel"]) == server]
+        rows: dict[str, list[Row]] = {}
+        for row in data.telemetry:
+            if (row["host"], row["parallel"]) == server:
+                rows.setdefault(row["cell_hash"], []).append(row)
         if rows:
             blocks += [_gpus(data, server, rows), _energy(data, server, rows)]
     used = dict.fromkeys(mark for cell in data.judgement.cells for mark in cell.verdict.marks)
@@ -30,10 +33,11 @@ def telemetry(data: ReportData) -> Section | None:
     return Section("telemetry", "Power, clocks and heat", _LEAD, tuple(blocks))
 
 
-def _gpus(data: ReportData, server: Server, rows: Sequence[Row]) -> Table:
+def _gpus(data: ReportData, server: Server, rows: Mapping[str, Sequence[Row]]) -> Table:
+    """`rows` are those of each configuration, by its hash."""
     shown: list[tuple[Cell | str, ...]] = []
     for cell in data.cells(server):
-        own = [row for row in rows if row["cell_hash"] == cell.measured.row["cell_hash"]]
+        own = rows.get(cell.measured.row["cell_hash"])
         if own:
             shown.append((Cell(cell.name, Tone.STRONG), *_numbers(own), _marks(cell)))
     simulated = " (simulated)" if data.simulated_on(server[0]) else ""
@@ -68,12 +72,10 @@ def _numbers(rows: Sequence[Row]) -> tuple[str, ...]:
     )
 
 
-def _energy(data: ReportData, server: Server, rows: Sequence[Row]) -> Table:
+def _energy(data: ReportData, server: Server, rows: Mapping[str, Sequence[Row]]) -> Table:
     shown: list[tuple[Cell | str, ...]] = []
     for cell in data.cells(server):
-        own = {
-            _point(row): row["energy_per_token_j"] for row in rows if row["cell_hash"] == cell.measured.row["cell_hash"]
-        }
+        own = {_point(row): row["energy_per_token_j"] for row in rows.get(cell.measured.row["cell_hash"], ())}
         if any(value is not None for value in own.values()):
             values = (own.get(point) for point in data.points)
             energies = (ABSENT if value is None else f"{value:.2f}" for value in values)
