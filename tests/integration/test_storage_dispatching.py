@@ -232,8 +232,12 @@ def test_claim_and_next_jobs_use_their_indexes_in_a_queue_of_ten_thousand(
     plans: dict[str, dict[str, Any]] = {
         "next_jobs": {"wake_again_after_s": 1.0},
         "claim_job": {
-            **{"job_id": 1, "host": "rtx6000", "lease_ttl_s": 1.0},
-            **{"runner_pid": 1, "runner_start_ticks": 1, "worker": "gpu"},
+            "job_id": 1,
+            "host": "rtx6000",
+            "lease_ttl_s": 1.0,
+            "runner_pid": 1,
+            "runner_start_ticks": 1,
+            "worker": "gpu",
         },
         "heartbeat": {"job_id": 1, "fence": 1, "lease_ttl_s": 1.0, "activity": "measure"},
         "hold_fence": {"job_id": 1, "fence": 1},
