@@ -8,7 +8,7 @@ JOBS ?= 60
 SEED ?= 7
 PYTEST ?= $(BIN)/pytest
 
-.PHONY: help demo setup setup-dev lint format test test-gpu test-multihost chaos growth bench bench-peers lock clean
+.PHONY: help demo setup setup-dev lint format test test-gpu test-multihost chaos growth bench bench-sweep bench-peers lock clean
 
 help: ## What can be made
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,9 @@ bench: setup-dev ## What ddqueue itself costs, held against what is wanted, in s
 		set -- $$one; file=$$1; shift; printf '\n== %s\n' "$$file"; \
 		$(BIN)/python benchmarks/$$file.py "$$@" || failed="$$failed $$file"; \
 	done; test -z "$$failed" || { echo "not as wanted:$$failed" >&2; exit 1; }
+
+bench-sweep: setup-dev ## One sweep of 40 cells on two simulated boxes, plain and shortened, in some twelve minutes
+	$(BIN)/python benchmarks/forty_cells.py
 
 bench-peers: setup-dev ## The load client beside others on one server; the first time they are installed, some gigabytes
 	$(BIN)/python benchmarks/peers.py

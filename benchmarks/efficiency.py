@@ -1,9 +1,12 @@
-"""What share of a sweep's time its hosts spend on servers and measurements: `make bench`.
+"""What share of a sweep's time its hosts spend on servers and measurements, and ddqueue's memory: `make bench`.
 
 Runs one sweep on two simulated boxes at once, on servers of its own, and reads the phases that ddqueue itself stored.
 What a schedule without any cost of ddqueue's would still take is the servers' own time: their start, the load on them,
 their stop, and the release of the GPUs. The rest, from the first claim to the last finish, is ddqueue's: it does not
 depend on how long a job lasts, so that its seconds a job give the efficiency for jobs of any length.
+
+After the sweep the kernel is asked for the memory of each of ddqueue's processes that stay: `make growth` says whether
+it grows.
 
 Exit code 0 when ddqueue's seconds a job are at most LIMIT_S on each host, and jobs of JOB_S would run at GOAL of the
 ideal schedule; 1 when not, or when a job failed.
@@ -12,26 +15,27 @@ ideal schedule; 1 when not, or when a job failed.
 from __future__ import annotations
 
 import sys
-import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from pathlib import Path
-from typing import Any
 
 import click
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
-from installation import Installation, sweep_text
-
-from ddqueue.domain.states import JobState
-from ddqueue.local.servers import ephemeral
-from ddqueue.storage.migrate import upgrade
+from installed import (
+    DISPATCHER,
+    WORKER,
+    Installation,
+    Shown,
+    Size,
+    covered_s,
+    finished_jobs,
+    installed,
+    servers_own,
+    sizes_of,
+    span_s,
+    sweep_text,
+)
 
 HOSTS = ("sim-rtx6000", "sim-b300")
 BUDGETS = (4, 6, 8, 10, 12, 16, 20, 24)
-SERVERS_OWN = frozenset({"launch", "ready", "warm up", "measure", "coding", "stop", "release"})
 LIMIT_S, GOAL, JOB_S = 0.5, 0.99, 600.0
 
 
@@ -61,62 +65,33 @@ class HostTime:
 
 
 def main() -> int:
-    with tempfile.TemporaryDirectory(prefix="ddqueue-bench-") as folder:
-        Path(folder).chmod(0o755)  # root's Postgres runs as `nobody`, who must be able to enter
-        with ephemeral(Path(folder) / "servers") as servers:
-            upgrade(servers.database_url)
-            jobs = _run(Installation(Path(folder) / "home", servers.database_url, servers.redis_url))
+    with installed() as installation:
+        jobs, sizes = _run(installation)
     if jobs is None:
         return 1
-    return _report([_time_of(host, [job for job in jobs if job["host"] == host]) for host in HOSTS])
+    code = _report([_time_of(host, [job for job in jobs if job["host"] == host]) for host in HOSTS])
+    _report_memory(sizes)
+    return code
 
 
-def _run(installation: Installation) -> Sequence[Mapping[str, Any]] | None:
-    """Every job with its attempt and phases; None when one did not succeed at once."""
+def _run(installation: Installation) -> tuple[Sequence[Shown] | None, Mapping[str, Size]]:
+    """Every job with its attempt and phases, None when one did not succeed at once; and the processes' sizes after."""
     cells = [f"{{block_size: 8, budget: {budget}, topk: 4, window: 2048}}" for budget in BUDGETS]
     points = ["{concurrency: 1, context: 60, output: 32}", "{concurrency: 8, context: 60, output: 32}"]
-    try:
-        sweep = installation.submit(sweep_text("efficiency", HOSTS, cells, points))
-        installation.start_all(*HOSTS)
-        shown = [installation.show(job["job_id"]) for job in installation.wait_final(sweep)]
-    finally:
-        installation.stop()
-    failed = [job for job in shown if job["state"] != JobState.SUCCEEDED or len(job["attempts"]) != 1]
-    if failed:
-        click.echo(f"no figures: {len(failed)} of {len(shown)} jobs did not succeed at once\n{failed[0]}", err=True)
-        return None
-    return shown
+    sweep = installation.submit(sweep_text("efficiency", HOSTS, cells, points))
+    dispatcher, *workers = installation.start_all(*HOSTS)
+    jobs = finished_jobs(installation, sweep)
+    names = (DISPATCHER, *(f"{WORKER} of {host}" for host in HOSTS))
+    return jobs, sizes_of({name: service.pid for name, service in zip(names, (dispatcher, *workers), strict=True)})
 
 
-def _time_of(host: str, jobs: Sequence[Mapping[str, Any]]) -> HostTime:
+def _time_of(host: str, jobs: Sequence[Shown]) -> HostTime:
     attempts = [job["attempts"][0] for job in jobs]
     begun = min(attempt["started_at"] for attempt in attempts)
     ended = max(job["finished_at"] for job in jobs)
-    phases = [phase for attempt in attempts for phase in attempt["phases"] if phase["name"] in SERVERS_OWN]
-    servers_s, served_s = _covered_s(phases), sum(map(_span_s, attempts))
+    own = [servers_own(attempt) for attempt in attempts]
+    servers_s, served_s = covered_s(phase for phases in own for phase in phases), sum(map(span_s, own))
     return HostTime(host, len(jobs), (ended - begun).total_seconds(), servers_s, served_s - servers_s)
-
-
-def _span_s(attempt: Mapping[str, Any]) -> float:
-    """Seconds from the beginning of the launch to the end of the release."""
-    own = [phase for phase in attempt["phases"] if phase["name"] in SERVERS_OWN]
-    ended = max(phase["started_at"] + timedelta(seconds=phase["duration_s"]) for phase in own)
-    begun: datetime = min(phase["started_at"] for phase in own)
-    span: timedelta = ended - begun
-    return span.total_seconds()
-
-
-def _covered_s(phases: Iterable[Mapping[str, Any]]) -> float:
-    """Seconds under at least one of the phases."""
-    covered = timedelta()
-    until: datetime | None = None
-    for phase in sorted(phases, key=lambda phase: phase["started_at"]):
-        begun, ended = phase["started_at"], phase["started_at"] + timedelta(seconds=phase["duration_s"])
-        if until is not None:
-            begun = max(begun, until)
-        covered += max(ended - begun, timedelta())
-        until = ended if until is None else max(until, ended)
-    return covered.total_seconds()
 
 
 def _report(hosts: Sequence[HostTime]) -> int:
@@ -137,6 +112,13 @@ def _report(hosts: Sequence[HostTime]) -> int:
     )
     kept = all(host.ours_per_job_s <= LIMIT_S and host.efficiency_at(JOB_S) >= GOAL for host in hosts)
     return 0 if kept else 1
+
+
+def _report_memory(sizes: Mapping[str, Size]) -> None:
+    click.echo(f"\n{'memory after the sweep':<40}{'RSS (MiB)':>11}{'PSS (MiB)':>11}{'threads':>9}")
+    for name, size in sizes.items():
+        click.echo(f"{name:<40}{size.rss_kib / 1024:>11.1f}{size.pss_kib / 1024:>11.1f}{size.threads:>9}")
+    click.echo("PSS: what several processes share is counted in parts, so that the sum is what all of them take")
 
 
 if __name__ == "__main__":

@@ -11,22 +11,11 @@ from __future__ import annotations
 
 import statistics
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
 from itertools import pairwise
-from pathlib import Path
-from typing import Any
 
 import click
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-
-from installation import Installation, sweep_text
-
-from ddqueue.domain.states import JobState
-from ddqueue.local.servers import ephemeral
-from ddqueue.storage.migrate import upgrade
+from installed import Installation, Shown, end_of, finished_jobs, installed, sweep_text
 
 HOST = "sim-rtx6000"
 BUDGETS = range(4, 12)
@@ -44,42 +33,32 @@ STEPS = {
 
 
 def main() -> int:
-    with tempfile.TemporaryDirectory(prefix="ddqueue-bench-") as folder:
-        Path(folder).chmod(0o755)  # root's Postgres runs as `nobody`, who must be able to enter
-        with ephemeral(Path(folder) / "servers") as servers:
-            upgrade(servers.database_url)
-            attempts = _run(Installation(Path(folder) / "home", servers.database_url, servers.redis_url))
+    with installed() as installation:
+        attempts = _run(installation)
     if attempts is None:
         return 1
     return _report([_turnaround(former, following) for former, following in pairwise(attempts)])
 
 
-def _run(installation: Installation) -> list[Mapping[str, Any]] | None:
+def _run(installation: Installation) -> list[Shown] | None:
     """The sweep's attempts in the order they ran; None when a job did not succeed."""
     cells = [f"{{block_size: 8, budget: {budget}, topk: 4, window: 2048}}" for budget in BUDGETS]
-    points = ["{concurrency: 1, context: 60, output: 8}"]
-    try:
-        sweep = installation.submit(sweep_text("turnaround", (HOST,), cells, points))
-        installation.start_all(HOST)
-        jobs = installation.wait_final(sweep)
-        shown = [installation.show(job["job_id"]) for job in jobs]
-    finally:
-        installation.stop()
-    failed = [job for job in shown if job["state"] != JobState.SUCCEEDED or len(job["attempts"]) != 1]
-    if failed:
-        click.echo(f"no figures: {len(failed)} of {len(shown)} jobs did not succeed at once\n{failed[0]}", err=True)
+    sweep = installation.submit(sweep_text("turnaround", (HOST,), cells, ["{concurrency: 1, context: 60, output: 8}"]))
+    installation.start_all(HOST)
+    shown = finished_jobs(installation, sweep)
+    if shown is None:
         return None
     attempts = [{**job["attempts"][0], "finished_at": job["finished_at"]} for job in shown]
     return sorted(attempts, key=lambda attempt: attempt["started_at"])
 
 
-def _turnaround(former: Mapping[str, Any], following: Mapping[str, Any]) -> dict[str, float]:
+def _turnaround(former: Shown, following: Shown) -> dict[str, float]:
     """Seconds from one attempt's stop to the next one's launch: `gap`, `release`, `ours`, and each of STEPS."""
     release = _phase(former, "release")
     moments = {
-        "stop end": _end(_phase(former, "stop")),
+        "stop end": end_of(_phase(former, "stop")),
         "release start": release["started_at"],
-        "release end": _end(release),
+        "release end": end_of(release),
         "finished": former["finished_at"],
         "claimed": following["started_at"],
         **{f"{name} start": _phase(following, name)["started_at"] for name in ("provenance", "preflight", "launch")},
@@ -89,15 +68,10 @@ def _turnaround(former: Mapping[str, Any], following: Mapping[str, Any]) -> dict
     return {"gap": gap, "release": release["duration_s"], "ours": gap - release["duration_s"], **steps}
 
 
-def _phase(attempt: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found: list[Mapping[str, Any]] = [phase for phase in attempt["phases"] if phase["name"] == name]
-    (phase,) = found
-    return phase
-
-
-def _end(phase: Mapping[str, Any]) -> datetime:
-    end: datetime = phase["started_at"] + timedelta(seconds=phase["duration_s"])
-    return end
+def _phase(attempt: Shown, name: str) -> Shown:
+    (phase,) = (phase for phase in attempt["phases"] if phase["name"] == name)
+    found: Shown = phase
+    return found
 
 
 def _report(turnarounds: Sequence[Mapping[str, float]]) -> int:

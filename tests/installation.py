@@ -19,6 +19,7 @@ from ddqueue.ports import GpuReading
 from ddqueue.processes import carriers
 from ddqueue.sim.gpus import SimulatedGpus
 from ddqueue.storage.engine import connect
+from ddqueue.storage.live import HostLive, PostgresLive
 from ddqueue.storage.pooled_reads import PooledReads
 from ddqueue.storage.reading import PostgresReader
 
@@ -111,6 +112,10 @@ class Installation:
 
     def show(self, job_id: int) -> dict[str, Any]:
         return self._reader.job(job_id)
+
+    def live(self) -> dict[str, HostLive]:
+        """What a live view shows of every host that has work."""
+        return PostgresLive(self._sql_engine).hosts()
 
     def wait_final(self, sweep: str) -> list[dict[str, Any]]:
         """The sweep's jobs, once each is in a final state."""

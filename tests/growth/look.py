@@ -70,11 +70,6 @@ class Place:
 
     def look(self, label: str, jobs: int, began_s: float, services: Mapping[str, int]) -> Look:
         """`began_s` is a monotonic time; `services` are the pids of the worker and the dispatcher, by name."""
-        pids = dict(services)
-        if WORKER in pids:
-            spare = next((pid for pid in _children(pids[WORKER]) if _ATTEMPT in procfs.arguments(pid)), None)
-            if spare is not None:
-                pids[SPARE] = spare
         with redis.Redis.from_url(self.servers.redis_url) as broker:
             keys, used_bytes = int(broker.dbsize()), int(broker.info("memory")["used_memory"])
         counts = {
@@ -87,8 +82,7 @@ class Place:
             CACHES: _entries(self.installation.home / "caches"),
             LOGS: sum(1 for _ in (self.installation.home / "logs").rglob("*.log")) - jobs,
         }
-        sizes = {name: found for name, pid in pids.items() if (found := size(pid)) is not None}
-        return Look(label, jobs, time.monotonic() - began_s, sizes, counts, used_bytes // 1024)
+        return Look(label, jobs, time.monotonic() - began_s, sizes_of(services), counts, used_bytes // 1024)
 
     def _processes(self) -> list[int]:
         """Everything of this installation, zombies of the worker's included."""
@@ -110,6 +104,16 @@ class Place:
             ).fetchone()
         assert row is not None
         return int(row[0])
+
+
+def sizes_of(services: Mapping[str, int]) -> dict[str, Size]:
+    """Of each process id by its name, and of the spare attempt of each that has one; without those that have ended."""
+    pids = dict(services)
+    for name, service in services.items():
+        spare = next((pid for pid in _children(service) if _ATTEMPT in procfs.arguments(pid)), None)
+        if spare is not None:
+            pids[name.replace(WORKER, SPARE)] = spare
+    return {name: found for name, pid in pids.items() if (found := size(pid)) is not None}
 
 
 def size(pid: int) -> Size | None:
