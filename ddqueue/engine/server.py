@@ -120,8 +120,7 @@ class SglangServer:
         raise found.as_failure("".join(f"; {words}" for words in (holders, lost) if words))
 
     def watch(self) -> None:
-        self.check_alive()
-        if not self._vigil.lingers():
+        if self._process.poll() is not None or not self._vigil.lingers():
             return
         self._lingers = True
         lost = f"{self._vigil.first_lost} ended" if self._vigil.first_lost else "it said that it would end"

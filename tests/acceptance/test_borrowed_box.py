@@ -94,7 +94,9 @@ def test_one_loan_for_two_jobs_and_production_serves_before_and_after(
     borrowed: Installation, production: Production
 ) -> None:
     borrowed.start_all(HOST)
-    sweep = borrowed.submit(sweep_text("two", cells=["{block_size: 8, budget: 8}", "{block_size: 8, budget: 4}"]))
+    cells = ["{block_size: 8, budget: 8}", "{block_size: 8, budget: 4}"]
+    points = ("{concurrency: 1, context: 60, output: 600}",)  # long enough to be seen on a busy machine
+    sweep = borrowed.submit(sweep_text("two", cells=cells, points=points))
     seen = borrowed.wait_measuring(HOST)
     assert (seen["loan_state"], seen["borrow"]) == ("taken", {"hours": None, "idle_s": 1.0})
     assert f"{HOST} is borrowed at any hour: taken, out of production since " in borrowed.run("hosts").stdout

@@ -61,7 +61,7 @@ class Server:
         return None
 
     def watch(self) -> None:
-        self.check_alive()
+        """It never lingers."""
 
     def confirm(self) -> ConfigurationCheck:
         tag = self.tags.pop(0) if len(self.tags) > 1 else self.tags[0]
