@@ -85,8 +85,8 @@ class RunningServer(Protocol):
         ...
 
     def watch(self) -> None:
-        """Raise when the server is dying and does not end; for whoever awaits its answers. One that has ended breaks them
-        off by itself, and what came before is worth keeping."""
+        """Raise when the server is dying and does not end; for whoever awaits its answers. One that has ended breaks
+        them off by itself, and what came before is worth keeping."""
         ...
 
     def explain(self, error: str) -> AttemptFailure | None:
